@@ -109,17 +109,17 @@ def fit_config(config: RunConfig) -> Result:
 def load_learner(
     run_dir: str | Path, final: bool = True, plugin_path: Sequence[str | Path] | None = None
 ) -> tuple[Learner, RunState]:
-    """The learner of a run as its last checkpoint has it, and the state of the run.
+    """Return a run's learner as of its last checkpoint, and the state of the run.
 
     The run is only read, even while another process continues it.
 
     Args:
         run_dir: The run folder.
-        final: Of a run that has finished nothing but the end will do.
+        final: If the run has finished, accept only its final state.
         plugin_path: Files of yours to load instead of the run's own plugin files.
 
     Raises:
-        ClframeError: There is no such run, it has no checkpoint, or that of its end is damaged.
+        ClframeError: There is no such run, it has no checkpoint, or its last one is damaged.
     """
     config = RunConfig.from_folder(run_dir, plugin_path)
     trainer = {**(config.trainer or {}), **ONE_PROCESS}
@@ -134,14 +134,14 @@ def load_learner(
 
 @contextlib.contextmanager
 def _naming_config(config: RunConfig) -> Iterator[None]:
-    """Say where the settings of a run that is there are, if they cannot be used."""
+    """Name the ``config.yaml`` of an existing run in errors about its settings."""
     try:
         yield
     except (SettingError, UnknownNameError, PluginError) as error:
         if config.resume in (None, "auto"):
             raise
-        where = Path(str(config.resume)) / "config.yaml"
-        raise type(error)(f"{error}; the settings of this run are in '{where}'") from error
+        path = Path(str(config.resume)) / "config.yaml"
+        raise type(error)(f"{error}; the settings of this run are in '{path}'") from error
 
 
 def load(
@@ -150,14 +150,15 @@ def load(
     model: nn.Module | None = None,
     plugin_path: str | Path | Sequence[str | Path] | None = None,
 ) -> nn.Module:
-    """The trained model of a run, ready to predict: one logit per output for a batch of inputs.
+    """Return the trained model of a run: one logit per output for a batch of inputs.
 
     Args:
         run_dir: The run folder.
-        after: The weights after so many experiences, or after the one of this name, instead of
-            the newest. A run keeps its last checkpoints only, unless ``checkpoint.keep`` says more.
-        model: For a run that was made in Python with a model of its own: such a model, which then
-            gets the weights.
+        after: Load the weights after this number of experiences, or after the experience of
+            this name, instead of the newest. A run keeps only its last checkpoints by default;
+            see ``checkpoint.keep``.
+        model: For a run that was made in Python with its own model: a model of the same
+            structure, which gets the weights.
         plugin_path: Files of yours to load instead of the run's own plugin files.
 
     Raises:

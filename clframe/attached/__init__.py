@@ -1,1 +1,1 @@
-"""Strategies inside somebody else's training code; :func:`clframe.attach` is the way in."""
+"""Strategies inside somebody else's training code; :func:`clframe.attach` is the entry point."""

@@ -40,10 +40,10 @@ def attach(
     resume_within: bool = True,
     plugin_path: Sequence[str] = (),
 ) -> Attachment:
-    """Let a strategy act inside training code that is not clframe's, through torch's own hooks.
+    """Let a strategy act inside another framework's training code, through torch's own hooks.
 
-    The loop stays as it is; only the beginning and the end of what is to be remembered are marked.
-    See docs/attach.md for Lightning, stable-baselines3, Hugging Face and LeRobot.
+    Your loop stays as it is; only mark the beginning and the end of each experience. See
+    docs/attach.md for Lightning, stable-baselines3, Hugging Face and LeRobot.
 
     >>> import clframe, torch
     >>> model = torch.nn.Linear(4, 2)
@@ -62,29 +62,30 @@ def attach(
     (['first', 'second'], 10)
 
     Args:
-        model: What is trained. It and its data are where they will be trained.
-        optimizer: Of its parameters; a parameter that it does not hold is left alone.
+        model: The model to train, already on its device.
+        optimizer: The optimizer of its parameters. Parameters outside of the optimizer are left
+            alone.
         strategy: As in :func:`clframe.fit`: names, plugins, mappings with settings, or a list.
-        scenario: ``domain`` leaves outputs as they are; in ``class`` those of classes to come and
-            in ``task`` those of other tasks are masked, in what your code is given as well.
-        tasks: How many may come, all with all outputs; or the output units of each.
-        n_outputs: Of the model; None for those of its ``head`` or last linear layer.
+        scenario: ``domain`` leaves the outputs as they are. ``class`` masks the outputs of future
+            classes and ``task`` those of other tasks, including in the outputs that your code gets.
+        tasks: Maximum number of tasks, each with all outputs; or the output units of each task.
+        n_outputs: Outputs of the model; None for those of its ``head`` or last linear layer.
         active_outputs: ``scenario="class"``: ``seen`` or ``all``, as in :func:`clframe.fit`.
-        loss: ``loss(outputs, labels)`` of the samples that plugins bring; None for cross-entropy.
-        batch_size: Of what plugins do by themselves, and of ``cl.batches``.
-        max_epochs: How long you train on an experience; methods with a phase of their own go by it.
+        loss: ``loss(outputs, labels)`` for the samples of plugins; None for cross-entropy.
+        batch_size: Batch size of the plugins' own phases, and of ``cl.batches``.
+        max_epochs: Your epochs per experience; methods with a phase of their own use it.
         max_steps: The same in steps.
-        seed: Of what plugins draw and of the order in ``cl.batches``.
-        resume_within: Keep a copy of the model's weights at the beginning of each experience, which
-            it takes to resume in the midst of one.
-        plugin_path: Files or modules with plugins of yours.
+        seed: Seed of the plugins and of the order in ``cl.batches``.
+        resume_within: Keep a copy of the model's weights at the start of each experience, which is
+            needed to resume within one.
+        plugin_path: Files or modules with your own plugins.
 
     Raises:
-        ClframeError: A plugin cannot act there, or what it needs is missing; it says why.
+        ClframeError: A plugin cannot be attached, or something that it needs is missing.
     """
     if model in _ATTACHED:
         raise SettingError(
-            f"a strategy is attached to this {type(model).__name__} already: name all plugins in "
+            f"a strategy is already attached to this {type(model).__name__}: name all plugins in "
             "one strategy, or close the other one first"
         )
     if scenario not in SCENARIOS:
@@ -126,10 +127,10 @@ def attach(
 
 
 class _Before:
-    """The host's model as it was before plugins saw it.
+    """The host's model as it was before plugins changed it.
 
     Args:
-        model: The host's.
+        model: The host's model.
     """
 
     def __init__(self, model: nn.Module) -> None:
@@ -142,7 +143,7 @@ class _Before:
         ]
 
     def check(self, learner: nn.Module, strategy: str) -> None:
-        """Refuse plugins that changed which parameters are learned."""
+        """Refuse plugins that changed which parameters are trained."""
         now = {
             n.removeprefix("model."): (p, p.requires_grad) for n, p in learner.named_parameters()
         }
@@ -153,7 +154,7 @@ class _Before:
         if not same:
             raise PluginError(
                 f"strategy '{strategy}' cannot be attached to another trainer: it adds or freezes "
-                "parameters, which an optimizer that is there already does not follow; use it in "
+                "parameters, which an existing optimizer does not follow; use it in "
                 "clframe.fit"
             )
 
@@ -164,23 +165,23 @@ class _Before:
                 del hooks[key]
 
     def restore(self) -> None:
-        """Leave the model as it was, as far as that can be."""
+        """Restore the model, as far as possible."""
         self.take_off_hooks()
         for parameter, learned in self.learned.values():
             parameter.requires_grad_(learned)
 
 
 def _check_host(model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
-    """Refuse what cannot be attached to."""
+    """Refuse a model and optimizer that a strategy cannot be attached to."""
     if not isinstance(optimizer, torch.optim.Optimizer):
         raise SettingError(
             f"optimizer must be a torch.optim.Optimizer, got {type(optimizer).__name__}; a "
-            "wrapper's own is often its attribute 'optimizer'"
+            "wrapper often has it as its attribute 'optimizer'"
         )
     held = {p for group in optimizer.param_groups for p in group["params"]}
     if held.isdisjoint(model.parameters()):
         raise SettingError(
-            f"the optimizer holds no parameter of the {type(model).__name__} that is attached to"
+            f"the optimizer holds no parameter of the attached {type(model).__name__}"
         )
     if torch.distributed.is_available() and torch.distributed.is_initialized():
         processes = torch.distributed.get_world_size()
@@ -192,7 +193,7 @@ def _check_host(model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
 
 
 def _outputs_of(model: nn.Module) -> int:
-    """How many outputs a model has, by its last linear layer; 1 where there is none."""
+    """Return the outputs of a model, from its last linear layer; 1 if it has none."""
     head = head_of(model)
     layers = [m for m in model.modules() if isinstance(m, nn.Linear)]
     last = head if isinstance(head, nn.Linear) else (layers[-1] if layers else None)

@@ -1,7 +1,7 @@
-"""The state of what is attached, for the host's own checkpoint.
+"""The state of an attached strategy, for the host's own checkpoint.
 
-In the midst of an experience it holds two moments: now, and the experience's beginning, since
-plugins make some things anew when an experience begins (a teacher, the start of a path).
+Within an experience it holds two states: the current one, and the one at the experience's start,
+because plugins make some objects again when an experience begins (a teacher, the start of a path).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ VERSION = 1
 
 
 class Attachment(Protocol):
-    """What is attached, as far as its state is concerned."""
+    """An attached strategy, as far as its state is concerned."""
 
     learner: AttachedLearner
     passes: Passes
@@ -31,11 +31,11 @@ class Attachment(Protocol):
     pending: dict[str, Any] | None
 
     def place_of(self, name: str) -> Task:
-        """The task of this name."""
+        """Return the task of this name."""
 
 
 def beginning(learner: AttachedLearner) -> dict[str, Any]:
-    """What there is when an experience begins."""
+    """Return the state at the beginning of an experience."""
     return {
         "model": clone(dict(learner.model.state_dict())),
         "plugins": clone(learner.plugins.state_dict()),
@@ -44,12 +44,12 @@ def beginning(learner: AttachedLearner) -> dict[str, Any]:
 
 
 def capture(attachment: Attachment) -> dict[str, Any]:
-    """The state now."""
+    """Return the current state."""
     learner, passes = attachment.learner, attachment.passes
     if passes.active and attachment.within is None:
         raise SettingError(
-            "the state cannot be taken in the midst of an experience with resume_within=False: "
-            "take it between two of them"
+            "the state cannot be saved within an experience with resume_within=False: "
+            "save it between two experiences"
         )
     experiences = learner.stream.experiences
     return {
@@ -74,14 +74,13 @@ def capture(attachment: Attachment) -> dict[str, Any]:
 
 
 def restore(attachment: Attachment, state: dict[str, Any]) -> None:
-    """Go on from a state."""
+    """Continue from a state."""
     learner = attachment.learner
     if learner.experience is not None:
-        raise SettingError("a state is loaded before the first experience begins")
+        raise SettingError("load the state before the first experience begins")
     if state.get("version") != VERSION:
         raise SettingError(
-            f"the state is of version {state.get('version')}; this version of clframe reads "
-            f"{VERSION}"
+            f"the state has version {state.get('version')}; this version of clframe reads {VERSION}"
         )
     names, there = list(state["plugins"]), [p.name for p in learner.plugins.ordered]
     if names != there:
@@ -90,10 +89,10 @@ def restore(attachment: Attachment, state: dict[str, Any]) -> None:
             f"{'+'.join(there) or 'naive'} is attached"
         )
     experiences: Any = learner.stream.experiences
-    for index, one in enumerate(state["experiences"]):
-        units = None if one["units"] is None else tuple(one["units"])
-        task = attachment.place_of(one["task"])
-        past = Experience(index, one["name"], (task,), _data_now(attachment), {}, units)
+    for index, entry in enumerate(state["experiences"]):
+        units = None if entry["units"] is None else tuple(entry["units"])
+        task = attachment.place_of(entry["task"])
+        past = Experience(index, entry["name"], (task,), _data_now(attachment), {}, units)
         experiences.append(past)
         learner.activate(past)
     learner.state.seen.extend(experiences[: state["seen"]])
@@ -101,14 +100,14 @@ def restore(attachment: Attachment, state: dict[str, Any]) -> None:
         learner.state.experience = learner.seen[-1]
     learner.state.global_steps, learner.state.samples = state["steps"], state["samples"]
     if state["within"] is None:
-        del experiences[state["seen"] :]  # one that an exception ended was not learned
+        del experiences[state["seen"] :]  # An experience that an exception ended was not learned.
         _put(learner, state)
     else:
         attachment.pending = state
 
 
 def begin_again(attachment: Attachment, experience: Experience) -> None:
-    """Begin the experience as it once began, then go to where it was."""
+    """Begin the experience as in the earlier run, then continue from its saved state."""
     learner, state = attachment.learner, attachment.pending
     assert state is not None
     model, engine = learner.model, learner.host_engine
@@ -133,7 +132,7 @@ def _put(learner: AttachedLearner, state: dict[str, Any]) -> None:
 
 
 def _on(value: Any, device: torch.device) -> Any:
-    """The same with its own tensors, on a device."""
+    """Return a copy with its own tensors on a device."""
     if isinstance(value, Tensor):
         return value.to(device, copy=True)
     if isinstance(value, dict):
@@ -144,12 +143,12 @@ def _on(value: Any, device: torch.device) -> Any:
 
 
 def _data_now(attachment: Attachment) -> Any:
-    """The data of a past experience is gone; how inputs are stored is that of the current one."""
+    """Return data for a past experience: gone, but stored like the current experience's data."""
 
     def load() -> Data:
         if attachment.passes.data is None:
             raise SettingError(
-                "a memory that was loaded has to know how inputs are stored: give the current "
+                "a loaded memory needs to know how inputs are stored: give the current "
                 "experience data="
             )
         return attachment.passes.data

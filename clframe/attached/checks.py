@@ -1,7 +1,7 @@
-"""Which plugins can act inside another trainer, and what each of them needs there.
+"""Check which plugins can be attached to another trainer, and what they need.
 
-A plugin says it itself (``Capabilities.attachable``), or its hooks do: what a hook asks for is what
-it needs.
+A plugin declares it (``Capabilities.attachable``), or its hooks do: a plugin needs the arguments of
+its hooks.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from clframe.errors import PluginError
 from clframe.hookspecs import HOOKS
 
 _REASONS = {
-    "fit_experience": "it learns an experience by itself, which your own code does here",
+    "fit_experience": "it trains an experience by itself, which your own code does here",
     "extra_data": "it adds samples to an experience's data, which your own loader does not give",
-    "predict": "it predicts in a way of its own, which your own code does not ask for",
+    "predict": "it makes its own predictions, which your own code does not use",
     "evaluate_task": "it measures, which your own code does here",
     "evaluate_tasks": "it measures, which your own code does here",
 }
@@ -25,23 +25,23 @@ _OF_STEPS = ("extra_batches", "penalty", "after_backward", "after_step")
 
 
 def reason_against(plugin: type[Plugin] | Plugin) -> str:
-    """Why a plugin cannot be attached, as the second half of a sentence; empty where it can."""
-    said = plugin.capabilities.attachable
-    if said is True:
+    """Return why a plugin cannot be attached, as the second half of a sentence; empty if it can."""
+    attachable = plugin.capabilities.attachable
+    if attachable is True:
         return ""
-    if isinstance(said, str):
-        return said
+    if isinstance(attachable, str):
+        return attachable
     if plugin.capabilities.evaluator:
-        return "it measures runs of clframe's own and changes nothing that is learned"
+        return "it measures clframe's own runs and does not change the training"
     for hook in _OF_STEPS:
         how = getattr(implementation(plugin, hook), "clframe_impl", {})
         if how.get("wrapper") or how.get("hookwrapper"):
-            return f"it wraps what other plugins do in '{hook}'"
+            return f"it wraps other plugins in '{hook}'"
     return next((why for hook, why in _REASONS.items() if implementation(plugin, hook)), "")
 
 
 def check_attachable(plugins: Sequence[Plugin]) -> None:
-    """Refuse plugins that cannot act inside another trainer."""
+    """Refuse plugins that cannot be attached to another trainer."""
     for plugin in plugins:
         if reason := reason_against(plugin):
             raise PluginError(
@@ -51,29 +51,31 @@ def check_attachable(plugins: Sequence[Plugin]) -> None:
 
 
 def implementation(plugin: type[Plugin] | Plugin, hook: str) -> Callable[..., Any] | None:
-    """A plugin's own answer to a hook; None without one."""
+    """Return a plugin's own implementation of a hook, or None."""
     assert hook in HOOKS
-    found = getattr(plugin, hook, None)
-    return found if hasattr(found, "clframe_impl") else None
+    method = getattr(plugin, hook, None)
+    return method if hasattr(method, "clframe_impl") else None
 
 
 def asks_for(plugin: type[Plugin] | Plugin, hook: str, *arguments: str) -> bool:
-    """Whether a plugin has a hook that asks for one of these arguments."""
-    found = implementation(plugin, hook)
-    return found is not None and not set(arguments).isdisjoint(inspect.signature(found).parameters)
+    """Return whether a plugin has a hook with one of these arguments."""
+    method = implementation(plugin, hook)
+    return method is not None and not set(arguments).isdisjoint(
+        inspect.signature(method).parameters
+    )
 
 
 def needs_batches(plugin: Plugin) -> bool:
-    """Whether a plugin has to be shown the samples and labels of each step."""
+    """Return whether a plugin needs the samples and labels of each step."""
     return any(asks_for(plugin, hook, "batch", "step") for hook in _OF_STEPS)
 
 
 def check_data(plugin: Plugin, name: str, given: bool, losses: bool, retrained: bool) -> None:
-    """Refuse an experience that lacks what a plugin makes of its data when it ends.
+    """Refuse an experience without the data that a plugin needs at its end.
 
     Args:
-        plugin: One of the strategy.
-        name: Of the experience.
+        plugin: A plugin of the strategy.
+        name: Name of the experience.
         given: Whether there is data.
         losses: Whether there is a closure to estimate importance from.
         retrained: Whether there is a closure that trains again.
@@ -83,16 +85,16 @@ def check_data(plugin: Plugin, name: str, given: bool, losses: bool, retrained: 
     if plugin.capabilities.multi_pass:
         if not retrained:
             raise PluginError(
-                f"plugin '{plugin.name}' trains again when experience '{name}' has been learned: "
-                "give the experience data=, or retrain= that trains your own way"
+                f"plugin '{plugin.name}' trains again after experience '{name}': "
+                "give the experience data=, or retrain= with your own training"
             )
     elif not losses:
         raise PluginError(
-            f"plugin '{plugin.name}' needs the samples of experience '{name}' when it has been "
-            "learned: give the experience data="
+            f"plugin '{plugin.name}' needs the samples of experience '{name}' at its "
+            "end: give the experience data="
         )
     elif plugin.capabilities.batch_losses is None:
         raise PluginError(
-            f"plugin '{plugin.name}' looks at single samples and cannot use the losses of "
+            f"plugin '{plugin.name}' needs single samples and cannot use the losses of "
             "importance=: give data= instead (with ewc you can also set fisher=batch)"
         )

@@ -1,4 +1,4 @@
-"""What the host learns from, as plugins see it: an experience's data, and the batch at hand."""
+"""The host's data as plugins see it: an experience's data, and the current batch."""
 
 from __future__ import annotations
 
@@ -19,37 +19,37 @@ from clframe.errors import DataError, PluginError
 _LABELS = ("labels", "label", "y")
 
 
-def as_data(given: Any, task: int, what: str) -> Data:
-    """Data of what the host gives: clframe's own, a pair of inputs and labels, or a data set."""
-    if isinstance(given, Data):
-        return given
-    if isinstance(given, TensorDataset) and len(given.tensors) == 2:
-        given = given.tensors
-    if isinstance(given, tuple | list) and len(given) == 2:
-        x = given[0]
+def as_data(host_data: Any, task: int, name: str) -> Data:
+    """Convert clframe's own data, a pair of inputs and labels, or a data set to data."""
+    if isinstance(host_data, Data):
+        return host_data
+    if isinstance(host_data, TensorDataset) and len(host_data.tensors) == 2:
+        host_data = host_data.tensors
+    if isinstance(host_data, tuple | list) and len(host_data) == 2:
+        x = host_data[0]
         x = {k: torch.as_tensor(v) for k, v in x.items()} if isinstance(x, dict) else x
         x = x if isinstance(x, dict) else torch.as_tensor(x)
-        labels = torch.as_tensor(given[1])
+        labels = torch.as_tensor(host_data[1])
         first = tensors_of(x)[0]
         if len(first) != len(labels):
-            raise DataError(f"{what} has {len(first)} inputs and {len(labels)} labels")
+            raise DataError(f"{name} has {len(first)} inputs and {len(labels)} labels")
         change = scale_images if first.dtype == torch.uint8 else keep_inputs
         return TensorData(x, labels, task, transform=change)
-    samples = as_samples(given, None, what)
+    samples = as_samples(host_data, None, name)
     if not all(isinstance(label, int) for label in samples.labels):
-        raise DataError(f"{what} has labels that are names; the model's outputs are numbered")
+        raise DataError(f"{name} has labels that are names; the model's outputs are numbered")
     labels = torch.tensor(samples.labels)
     return samples.select(torch.arange(len(labels)), labels, task)
 
 
 class Losses(Data):
-    """Not samples but losses that the host computes, one for each mini-batch that is asked for.
+    """Losses that the host computes in place of samples, one for each mini-batch.
 
     Args:
-        closure: Makes the loss of a mini-batch of the host's choice, with its graph.
-        batches: How many of them.
-        batch_size: What a plugin takes to be the size of each.
-        device: Where the model is.
+        closure: Returns the loss of a mini-batch of the host's choice, with its graph.
+        batches: Number of mini-batches.
+        batch_size: Nominal size of each, for plugins.
+        device: Device of the model.
     """
 
     transform = staticmethod(keep_inputs)
@@ -66,20 +66,20 @@ class Losses(Data):
         self.tasks = torch.zeros(batches * batch_size, dtype=torch.long, device=device)
 
     def gather(self, positions: Tensor) -> Any:
-        """The closure, whatever the positions."""
+        """Return the closure, for any positions."""
         return self.closure
 
     def subset(self, positions: Tensor) -> Losses:
-        """The same closure."""
+        """Return the same closure."""
         return self
 
     def to(self, device: torch.device) -> Losses:
-        """The same closure."""
+        """Return the same closure."""
         return self
 
 
-class Told(NamedTuple):
-    """A batch that the host has been given and will put through the model."""
+class HostBatch(NamedTuple):
+    """A batch that the host has and will put through the model."""
 
     x: Any
     y: Tensor
@@ -88,43 +88,43 @@ class Told(NamedTuple):
 
 
 class Batches:
-    """The batches that have been given to the host and not yet gone through the model."""
+    """The batches that the host has but has not yet put through the model."""
 
     def __init__(self) -> None:
-        self.waiting: deque[Told] = deque(maxlen=64)
+        self.waiting: deque[HostBatch] = deque(maxlen=64)
 
-    def tell(
+    def announce(
         self, x: Any, y: Tensor, positions: Tensor | None = None, batch: Batch | None = None
     ) -> None:
-        """The host will put this through the model next, or soon."""
-        self.waiting.append(Told(x, y, positions, batch))
+        """Add a batch that the host will put through the model soon."""
+        self.waiting.append(HostBatch(x, y, positions, batch))
 
-    def take(self, x: Any, names: str) -> Told:
-        """What was told of these inputs: the very same ones, else the oldest of their number."""
+    def take(self, x: Any, names: str) -> HostBatch:
+        """Return the batch of these inputs by identity, otherwise the oldest one."""
         n = len(tensors_of(x)[0])
-        for position, told in enumerate(self.waiting):
-            if told.x is x:
+        for position, batch in enumerate(self.waiting):
+            if batch.x is x:
                 del self.waiting[position]
-                return told
+                return batch
         if not self.waiting:
             raise PluginError(
-                f"{names} needs the labels of each batch that is learned from: go through "
+                f"{names} needs the labels of each training batch: go through "
                 "`cl.loader(your_loader)`, or call `cl.batch(x, y)` before the model's pass"
             )
-        told = self.waiting.popleft()
-        if len(told.y) != n:
+        batch = self.waiting.popleft()
+        if len(batch.y) != n:
             raise PluginError(
-                f"the model was given {n} samples to learn, but the batch that `cl` was told of "
-                f"has {len(told.y)} labels: each batch goes through the model once, in order"
+                f"the model got {n} samples to train on, but the batch that `cl` was shown "
+                f"has {len(batch.y)} labels: each batch goes through the model once, in order"
             )
-        return told
+        return batch
 
 
 class _Indexed(Dataset[Any]):
-    """A data set that gives each item with its position.
+    """A data set that returns each item with its position.
 
     Args:
-        dataset: The host's.
+        dataset: The host's data set.
     """
 
     def __init__(self, dataset: Any) -> None:
@@ -138,28 +138,30 @@ class _Indexed(Dataset[Any]):
 
 
 class _Collate:
-    """The host's collate function, with the items' positions beside what it makes.
+    """The host's collate function, which also returns the positions of the items.
 
     Args:
-        collate: The host's.
+        collate: The host's collate function.
     """
 
     def __init__(self, collate: Callable[[Any], Any]) -> None:
         self.collate = collate
 
     def __call__(self, items: list[tuple[int, Any]]) -> tuple[Tensor, Any]:
-        return torch.tensor([place for place, _ in items]), self.collate([x for _, x in items])
+        return torch.tensor([position for position, _ in items]), self.collate(
+            [x for _, x in items]
+        )
 
 
 def items_of(loader: Any) -> Iterator[tuple[Tensor | None, Any]]:
-    """What a loader gives, each with the positions of its samples where these can be known."""
+    """Yield a loader's items, each with the positions of its samples if these are known."""
     plain = not isinstance(loader, DataLoader) or loader.batch_sampler is None
     if plain or isinstance(loader.dataset, IterableDataset):
         for item in loader:
             yield None, item
         return
     with_places = copy.copy(loader)
-    # A loader's parts cannot be changed by the front door once it is made.
+    # A loader's attributes cannot be changed once it is made, except in this way.
     vars(with_places).update(
         dataset=_Indexed(loader.dataset), collate_fn=_Collate(loader.collate_fn), _iterator=None
     )
@@ -167,27 +169,27 @@ def items_of(loader: Any) -> Iterator[tuple[Tensor | None, Any]]:
 
 
 def labels_of(item: Any) -> tuple[Any, Tensor]:
-    """Inputs and labels in what a loader gives: a pair and more, or a mapping with labels."""
+    """Return inputs and labels of a loader's item: a pair or longer, or a mapping with labels."""
     if isinstance(item, Mapping):
         for name in _LABELS:
             if isinstance(item.get(name), Tensor):
                 return None, item[name]
         raise DataError(
             f"a batch with {', '.join(map(str, item))} has no labels: it needs an entry "
-            f"{' or '.join(_LABELS)}, or tell them by cl.batch(x, y)"
+            f"{' or '.join(_LABELS)}, or call cl.batch(x, y)"
         )
     if isinstance(item, tuple | list) and len(item) > 1 and isinstance(item[1], Tensor):
         return item[0], item[1]
     raise DataError(
-        f"a batch is a pair of inputs and labels or a mapping, got {type(item).__name__}: tell "
-        "inputs and labels by cl.batch(x, y)"
+        f"a batch is a pair of inputs and labels or a mapping, got {type(item).__name__}: call "
+        "cl.batch(x, y) with inputs and labels"
     )
 
 
 def check_main_process() -> None:
-    """Refuse to be told something in a process of which the trainer knows nothing."""
+    """Refuse batches in a loader's worker process, which cannot reach the trainer's process."""
     if get_worker_info() is not None:
         raise PluginError(
-            "cl.collate runs in a worker process of the loader, which cannot tell the trainer's "
-            "own: set num_workers=0, or go through cl.loader"
+            "cl.collate runs in a worker process of the loader, which cannot reach the trainer's "
+            "process: set num_workers=0, or go through cl.loader"
         )

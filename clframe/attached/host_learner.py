@@ -1,6 +1,6 @@
-"""The learner of an attached model: the real one, whose training loop is the host's.
+"""The learner of an attached model, whose training loop is the host's.
 
-Plugins see what they see in a run of clframe's own: a :class:`clframe.Learner` with model, stream,
+Plugins see the same as in one of clframe's runs: a :class:`clframe.Learner` with model, stream,
 optimizer, generator and engine. The stream grows as the host names its experiences.
 """
 
@@ -26,21 +26,21 @@ T = TypeVar("T")
 Loss = Callable[[Any, Tensor], Tensor]
 Retrain = Callable[[Budget], None]
 UNNAMED = "(to come "
-"""What the name of a task begins with that the host has not named yet."""
+"""Prefix of the names of tasks that the host has not named yet."""
 
 
 class HostLoss(NamedTuple):
-    """A loss that the host computed by itself, in the place of a model's outputs."""
+    """A loss that the host computed, in place of a model's outputs."""
 
     value: Tensor
 
 
 class HostEngine:
-    """What plugins may ask of an engine, where the host decides on device and precision.
+    """The engine for plugins when the host decides on device and precision.
 
     Args:
-        model: The host's.
-        settings: Batch sizes and budget, which plugins go by.
+        model: The host's model.
+        settings: Batch sizes and budget for plugins.
     """
 
     ranks = None
@@ -52,27 +52,27 @@ class HostEngine:
         self.logging = LoggingSettings()
         self._model = model
         self.retrain: Retrain | None = None
-        """Trains the host's way for so long; None where clframe's loop does."""
+        """The host's function for a phase of training; None to use clframe's loop."""
         self.keep_optimizer = False
-        """While a state is loaded, the optimizer's is the host's to load."""
+        """Whether a state is being loaded; the host loads the optimizer's."""
         self.hand_over: Callable[[], contextlib.AbstractContextManager[None]] = (
             contextlib.nullcontext
         )
-        """While it lasts, the host trains and plugins act within its steps."""
+        """Context in which the host trains and plugins act within its steps."""
 
     @property
     def device(self) -> torch.device:
-        """Where the model is."""
+        """The device of the model."""
         return next(self._model.parameters()).device
 
     def bind(self, learner: Any) -> None:
-        """Nothing: model and optimizer are the host's."""
+        """Do nothing: model and optimizer are the host's."""
 
     def check_in_sync(self, learner: Any) -> None:
-        """Nothing: there is one process."""
+        """Do nothing: there is one process."""
 
     def train(self, learner: Any, experience: Experience, data: Data, budget: Budget) -> None:
-        """A phase that a plugin adds: by the host's closure, or by clframe's own loop."""
+        """Run a phase that a plugin adds: with the host's closure, or with clframe's own loop."""
         if self.retrain is None:
             loop.run_epochs([loop.FitRequest(learner, experience, data, budget)])
         elif budget.epochs != 0 and budget.steps != 0:
@@ -84,49 +84,49 @@ class HostEngine:
         loss.backward()
 
     def renew_optimizer(self, learner: Any) -> None:
-        """Make the host's optimizer forget its steps: as a fresh one, at the current settings."""
+        """Reset the host's optimizer: no state, but its current settings."""
         if not self.keep_optimizer:
             learner.optimizer.state.clear()
 
     def batches(self, data: Data, order: Tensor, batch_size: int) -> Iterator[Batch]:
-        """The batches of an epoch in this order."""
+        """Yield the batches of an epoch in this order."""
         return data.batches(order, batch_size)
 
     def share(self, order: Tensor) -> Tensor:
-        """All of it: there is one process."""
+        """Return all positions: there is one process."""
         return order
 
     def sum(self, tensors: Mapping[str, Tensor]) -> None:
-        """Nothing to add: there is one process."""
+        """Do nothing: there is one process."""
 
     def broadcast(self, value: T) -> T:
-        """The value itself."""
+        """Return the value."""
         return value
 
     def autocast(self) -> contextlib.AbstractContextManager[Any]:
-        """Full precision outside the host's own passes."""
+        """Return full precision, outside of the host's own passes."""
         return contextlib.nullcontext()
 
     def precision_state(self) -> dict[str, Any]:
-        """Nothing: a gradient scaler is the host's."""
+        """Return nothing: the gradient scaler is the host's."""
         return {}
 
     def load_precision_state(self, state: dict[str, Any]) -> None:
-        """Nothing to restore."""
+        """Do nothing: there is no state."""
 
 
 class AttachedLearner(Learner):
     """A learner over the host's model and optimizer.
 
     Args:
-        model: The host's.
-        optimizer: The host's.
-        stream: Of tasks that may come, and of the experiences so far.
-        plugins: The strategy, in order.
-        engine: The host's device.
-        loss: Of outputs and labels, for samples that plugins bring; None for cross-entropy.
+        model: The host's model.
+        optimizer: The host's optimizer.
+        stream: Stream of the tasks that may come and the experiences so far.
+        plugins: The plugins of the strategy, in order.
+        engine: Engine with the host's device.
+        loss: Loss of outputs and labels, for samples of plugins; None for cross-entropy.
         active_outputs: As in :class:`clframe.Learner`.
-        seed: Of what plugins draw.
+        seed: Seed of the plugins.
     """
 
     classifies = True
@@ -147,13 +147,13 @@ class AttachedLearner(Learner):
         self._own_loss = loss is not None
         self._host_loss = loss
         self.features: Any = None
-        """What last went into the model's head."""
+        """The last input of the model's head."""
         self.watching = False
-        """Whether the pass at hand is a plugin's, for which that is kept."""
+        """Whether a plugin runs the model, so that the head's input is kept."""
         self.last = False
-        """Whether nothing comes after the current experience."""
+        """Whether the current experience is the last."""
         self.takes_optimizer(optimizer)
-        # Not `to`, which would move a model that is spread over devices as well.
+        # Not `to`, which would also move a model that is spread over devices.
         for name in ("inactive_of_task", "inactive"):
             setattr(self, name, getattr(self, name).to(engine.device))
         self.generator = torch.Generator(device=engine.device)
@@ -161,18 +161,18 @@ class AttachedLearner(Learner):
         self._any_closed = bool(self.inactive_of_task[:-1].any())
 
     def takes_optimizer(self, optimizer: torch.optim.Optimizer) -> None:
-        """Learn by this optimizer, and what it holds of the model."""
+        """Train with this optimizer, and the model's parameters that it holds."""
         self.optimizer = optimizer
         held = {p for group in optimizer.param_groups for p in group["params"]}
         self._learned = {n: p for n, p in self.model.named_parameters() if p in held}
 
     def named_trainable(self) -> dict[str, nn.Parameter]:
-        """The model's parameters that the host's optimizer moves, by name."""
+        """Return the model's parameters that the host's optimizer trains, by name."""
         return {n: p for n, p in self._learned.items() if p.requires_grad}
 
     @property
     def has_next_experience(self) -> bool:
-        """Yes, unless the host says that this is the last: nobody knows what it will name next."""
+        """Whether more may come: always, unless the host marks this experience as the last."""
         return not self.last
 
     @property
@@ -181,11 +181,11 @@ class AttachedLearner(Learner):
         return self._any_inactive or (self.stream.scenario == "task" and self._any_closed)
 
     def mask_outputs(self, logits: Tensor, task: Tensor) -> Tensor:
-        """Mask the outputs that do not compete; nothing where all of them do."""
+        """Mask the outputs that do not compete."""
         return super().mask_outputs(logits, task) if self.masks else logits
 
     def run_model(self, x: Any, task: Tensor) -> tuple[Any, Tensor | None]:
-        """The model as the host calls it; what goes into its head is kept on the way."""
+        """Return the outputs of the model as the host calls it, and its head's input."""
         self.set_task(task)
         if callable(x):
             return HostLoss(x()), None
@@ -196,13 +196,13 @@ class AttachedLearner(Learner):
         return self.mask_outputs(outputs, task), features
 
     def task_loss(self, outputs: Any, batch: Batch) -> Tensor:
-        """The host's loss where it gave one, else cross-entropy."""
+        """Return the host's loss if there is one, else cross-entropy."""
         if self._host_loss is None:
             return super().task_loss(outputs, batch)
         return self._host_loss(outputs, batch.y)
 
     def label_loss(self, outputs: Any, batch: Batch) -> Tensor:
-        """The loss of a batch; the host's own, where it is what was computed."""
+        """Return the loss of a batch; if the host computed it already, the host's."""
         if isinstance(outputs, HostLoss):
             return outputs.value
         return super().label_loss(outputs, batch)
@@ -211,17 +211,17 @@ class AttachedLearner(Learner):
 def growing_stream(
     scenario: Scenario, tasks: int | Sequence[Sequence[int]], n_outputs: int
 ) -> Stream:
-    """A stream without an experience yet, whose tasks have places but no names.
+    """Return a stream without experiences, whose tasks have no names yet.
 
     Args:
         scenario: task, domain or class.
-        tasks: How many may come, all with all outputs; or the outputs of each.
-        n_outputs: Output units of the model.
+        tasks: Maximum number of tasks, each with all outputs; or the outputs of each.
+        n_outputs: Outputs of the model.
     """
     units = [range(n_outputs)] * tasks if isinstance(tasks, int) else tasks
-    places = [Task(i, f"{UNNAMED}{i})", tuple(outputs)) for i, outputs in enumerate(units)]
-    experiences = [Experience(0, "none", (places[0],), _nothing)]
-    stream = Stream("attached", scenario, experiences, places, (), n_outputs)
+    unnamed = [Task(i, f"{UNNAMED}{i})", tuple(outputs)) for i, outputs in enumerate(units)]
+    experiences = [Experience(0, "none", (unnamed[0],), _nothing)]
+    stream = Stream("attached", scenario, experiences, unnamed, (), n_outputs)
     experiences.clear()
     return stream
 

@@ -1,4 +1,4 @@
-"""What the host has in its hands: experiences, batches and the state of what is attached."""
+"""The user's handle: experiences, batches and the state of an attached strategy."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from clframe.utils.setting_checks import at_least
 
 
 class Attachment(ShownBatches):
-    """A strategy at work in somebody else's training code; made by :func:`clframe.attach`.
+    """A strategy attached to other training code; made by :func:`clframe.attach`.
 
     Args:
-        learner: The host's model and optimizer, with the plugins.
-        resume_within: Keep what is needed to resume in the midst of an experience.
-        release: Called when it is closed.
+        learner: Learner with the host's model and optimizer, and the plugins.
+        resume_within: Keep the state that is needed to resume within an experience.
+        release: Called on close.
     """
 
     def __init__(
@@ -41,9 +41,9 @@ class Attachment(ShownBatches):
         self.closed = False
         self._release = release
         self.within: dict[str, Any] | None = None
-        """What was there when the current experience began."""
+        """The state at the beginning of the current experience."""
         self.pending: dict[str, Any] | None = None
-        """A state that was saved in the midst of an experience, until that is begun again."""
+        """A state saved within an experience, until that experience begins again."""
         learner.host_engine.hand_over = self.passes.host_at_work
         self.passes.put_on()
 
@@ -54,7 +54,7 @@ class Attachment(ShownBatches):
         self.close(error)
 
     def close(self, error: BaseException | None = None) -> None:
-        """Take all hooks off model and optimizer; what was learned stays in the model."""
+        """Remove all hooks from model and optimizer; the trained weights stay."""
         if self.closed:
             return
         self.closed = True
@@ -62,7 +62,7 @@ class Attachment(ShownBatches):
         self._release()
         hooks.teardown(self.learner, error)
 
-    # ------------------------------------------------------------ how far it is
+    # ------------------------------------------------------------ progress
 
     @property
     def seen(self) -> list[str]:
@@ -71,7 +71,7 @@ class Attachment(ShownBatches):
 
     @property
     def steps(self) -> int:
-        """Steps of the optimizer so far, in experiences."""
+        """The optimizer steps so far, within experiences."""
         return self.learner.global_steps
 
     @property
@@ -94,24 +94,24 @@ class Attachment(ShownBatches):
         retrain: Retrain | None = None,
         last: bool = False,
     ) -> Iterator[Experience]:
-        """What is trained within is one experience; plugins act at its beginning and its end.
+        """Train one experience in this context; plugins act at its beginning and its end.
 
-        Where an exception leaves it, it has not been learned and plugins do not end it.
+        An exception ends the experience without learning it, and plugins do not act at its end.
 
         Args:
-            name: Of the experience, and of its task.
-            data: What it is learned from: clframe's :class:`clframe.Data`, a pair of inputs and
+            name: Name of the experience, and of its task.
+            data: The training data: clframe's :class:`clframe.Data`, a pair of inputs and
                 labels, or a map-style ``torch.utils.data.Dataset`` of ``(input, label)``. Methods
                 that estimate importance or remember samples need it.
-            outputs: ``scenario="class"``: the output units it has labels for; None for those that
-                occur in the data.
-            task: Of which it teaches more, where it is not a new one.
-            importance: In the place of data, for ``ewc`` with ``fisher=batch``: makes the loss of a
+            outputs: ``scenario="class"``: the output units it has labels for; None for those in
+                the data.
+            task: The task that it continues, unless it is a new one.
+            importance: Instead of data, for ``ewc`` with ``fisher=batch``: returns the loss of a
                 mini-batch of your choice, with its graph.
-            importance_batches: How often it is asked.
+            importance_batches: Number of calls of ``importance``.
             retrain: Trains your way for a :class:`clframe.Budget`, for methods with a phase after
-                training (``packnet``); None has clframe's loop do it on the data.
-            last: Nothing comes after it, so that importance need not be estimated at its end.
+                training (``packnet``); None trains on the data with clframe's loop.
+            last: Whether it is the last, so that importance need not be estimated at its end.
 
         Raises:
             ClframeError: Something that a plugin needs is missing.
@@ -120,7 +120,7 @@ class Attachment(ShownBatches):
         self._check_open(name)
         at_least(importance_batches, 1, "importance_batches")
         if importance is not None and data is not None:
-            raise SettingError("importance takes the place of data: give one of them")
+            raise SettingError("importance replaces data: give only one of them")
         of_task = self.place_of(task or name)
         own = None if data is None else as_data(data, of_task.index, f"experience '{name}'")
         own = None if own is None else own.to(learner.engine.device)
@@ -128,8 +128,8 @@ class Attachment(ShownBatches):
         experience = self._begin(name, of_task, own, self._units(name, outputs, own))
         engine = learner.host_engine
         engine.retrain, learner.last = retrain, last
-        passes.data, passes.task, self._given = own, of_task.index, data
-        passes.told.waiting.clear()
+        passes.data, passes.task, self._host_data = own, of_task.index, data
+        passes.announced.waiting.clear()
         with passes.plugins_at_work():
             self._before_experience(experience)
         passes.active = True
@@ -152,12 +152,12 @@ class Attachment(ShownBatches):
 
     def _check_open(self, name: str) -> None:
         if self.closed:
-            raise SettingError(f"experience '{name}': what was attached has been closed")
+            raise SettingError(f"experience '{name}': this attachment has been closed")
         if self.passes.active:
             current = self.learner.experience
             raise SettingError(
                 f"experience '{name}' begins within experience "
-                f"'{current.name if current else ''}': leave that one first"
+                f"'{current.name if current else ''}': end that one first"
             )
 
     def _check_data(
@@ -180,21 +180,21 @@ class Attachment(ShownBatches):
             return
         if int(data.tasks.max()) >= len(learner.stream.tasks):
             raise DataError(
-                f"experience '{name}' has samples of task {int(data.tasks.max())}, but tasks= says "
-                f"that {len(learner.stream.tasks)} may come"
+                f"experience '{name}' has samples of task {int(data.tasks.max())}, but "
+                f"tasks= allows only {len(learner.stream.tasks)}"
             )
 
     def place_of(self, name: str) -> Task:
-        """The task of this name; a new one takes the next free place."""
+        """Return the task of this name; a new task takes the next free index."""
         tasks: Any = self.learner.stream.tasks
-        for place, task in enumerate(tasks):
+        for index, task in enumerate(tasks):
             if task.name == name:
                 return task  # type: ignore[no-any-return]
             if task.name.startswith(UNNAMED):
-                tasks[place] = Task(place, name, task.outputs)
-                return tasks[place]  # type: ignore[no-any-return]
+                tasks[index] = Task(index, name, task.outputs)
+                return tasks[index]  # type: ignore[no-any-return]
         raise SettingError(
-            f"task '{name}' is one more than the {len(tasks)} that may come: attach with tasks="
+            f"task '{name}' is one more than the {len(tasks)} allowed tasks: attach with tasks="
         )
 
     def _units(
@@ -204,14 +204,14 @@ class Attachment(ShownBatches):
         if stream.scenario != "class":
             if outputs is not None:
                 raise SettingError(
-                    f"experience '{name}': outputs= is for scenario=class; the outputs of tasks "
-                    "are given to attach by tasks="
+                    f"experience '{name}': outputs= is for scenario=class; set the outputs of "
+                    "tasks with tasks= of attach"
                 )
             return None
         if outputs is None and (data is None or data.labels.is_floating_point()):
             raise SettingError(
-                f"experience '{name}': which outputs it has labels for has to be known in "
-                "scenario=class: give data= or outputs="
+                f"experience '{name}': scenario=class needs to know which outputs it has "
+                "labels for: give data= or outputs="
             )
         units = data.labels.unique().tolist() if outputs is None else sorted(outputs)  # type: ignore[union-attr]
         if units[0] < 0 or units[-1] >= stream.n_outputs:
@@ -224,7 +224,7 @@ class Attachment(ShownBatches):
     def _begin(
         self, name: str, task: Task, data: Data | None, units: tuple[int, ...] | None
     ) -> Experience:
-        """Make the experience the current one, or take up the one that was being learned."""
+        """Make the experience the current one, or continue the interrupted one."""
         learner, stream = self.learner, self.learner.stream
         experiences: Any = stream.experiences
 
@@ -237,8 +237,7 @@ class Attachment(ShownBatches):
             current = experiences[-1]
             if name != current.name:
                 raise SettingError(
-                    f"the state that was loaded is in the midst of experience '{current.name}', "
-                    f"but '{name}' begins"
+                    f"the loaded state is within experience '{current.name}', but '{name}' begins"
                 )
             experiences.pop()
         experience = Experience(len(experiences), name, (task,), load, {}, units)
@@ -246,8 +245,8 @@ class Attachment(ShownBatches):
             learner=learner, experience=experience, data=data, budget=learner.engine.settings.budget
         ):
             raise PluginError(
-                f"the strategy learns nothing in experience '{name}', since what belongs to task "
-                f"'{task.name}' is fixed: leave it out"
+                f"the strategy learns nothing in experience '{name}', because the parameters of "
+                f"task '{task.name}' are fixed: leave it out"
             )
         experiences.append(experience)
         return experience
@@ -263,7 +262,7 @@ class Attachment(ShownBatches):
         hook.before_experience(learner=learner, experience=experience)
 
     def _batch_size(self) -> int:
-        """Of the mini-batches that plugins take a loss to be of."""
+        """Return the nominal size of mini-batches with a loss of the host's."""
         for plugin in self.learner.plugins.ordered:
             if (size := plugin.capabilities.batch_losses) is not None:
                 return size or self.learner.engine.settings.batch_size
@@ -271,17 +270,17 @@ class Attachment(ShownBatches):
 
     @contextlib.contextmanager
     def task(self, name: str) -> Iterator[None]:
-        """Measure a task within: with its outputs and, for ``packnet``, its weights.
+        """Measure a task in this context: with its outputs and, for ``packnet``, its weights.
 
         Args:
-            name: Of a task that has been begun.
+            name: Name of a task that has begun.
         """
-        known = {t.name: t for t in self.learner.stream.tasks if not t.name.startswith(UNNAMED)}
-        if name not in known:
-            raise SettingError(f"there is no task '{name}'; {nearest(name, known)}")
-        before, self.passes.task = self.passes.task, known[name].index
+        tasks = {t.name: t for t in self.learner.stream.tasks if not t.name.startswith(UNNAMED)}
+        if name not in tasks:
+            raise SettingError(f"there is no task '{name}'; {nearest(name, tasks)}")
+        before, self.passes.task = self.passes.task, tasks[name].index
         try:
-            with hooks.in_task(self.learner, known[name]):
+            with hooks.in_task(self.learner, tasks[name]):
                 yield
         finally:
             self.passes.task = before
@@ -289,48 +288,48 @@ class Attachment(ShownBatches):
     # ------------------------------------------------------------ loss and optimizer
 
     def loss(self, loss: Tensor) -> Tensor:
-        """Your loss with the terms of plugins that look at outputs (replay, LwF, DER).
+        """Return your loss with the terms of plugins that use outputs (replay, LwF, DER).
 
-        These come in by the backward pass in any case. Taking them into the loss is for those who
-        log it, scale it (a gradient scaler, accumulated steps) or want the very bits of
-        :func:`clframe.fit` where the parts' weights are no powers of two.
+        The backward pass adds these terms in any case. Add them to the loss in order to log it or
+        scale it (a gradient scaler, accumulated steps), or to get the same bits as
+        :func:`clframe.fit` if the weights of the terms are not powers of two.
 
         Args:
-            loss: Of your own samples.
+            loss: Loss of your own samples.
         """
         return self.passes.whole_loss(loss)
 
     def rebind(self, optimizer: torch.optim.Optimizer) -> None:
-        """Act in the steps of another optimizer, where the trainer has made a new one.
+        """Act in the steps of another optimizer, after the trainer has made a new one.
 
         Args:
-            optimizer: Over the same model.
+            optimizer: An optimizer of the same model.
         """
         self.passes.rebind(optimizer)
 
     # ------------------------------------------------------------ state
 
     def state_dict(self) -> dict[str, Any]:
-        """All that plugins know, as tensors and plain values, to be saved with your checkpoint.
+        """Return the state of all plugins as tensors and plain values, for your checkpoint.
 
-        Take it between two steps. Model and optimizer are not in it: you save them as ever.
+        Call it between two steps. It excludes model and optimizer, which you save as usual.
         """
         return checkpoint.capture(self)
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from what :meth:`state_dict` gave, before the first experience begins.
+        """Continue from the state of :meth:`state_dict`, before the first experience begins.
 
-        Skip the experiences in :attr:`seen`; one that was being learned is begun again by its name.
+        Skip the experiences in :attr:`seen`. An interrupted one begins again under its name.
 
         Args:
-            state: As it was saved.
+            state: The saved state.
         """
         checkpoint.restore(self, state)
 
 
 @contextlib.contextmanager
 def _modes_kept(model: nn.Module) -> Iterator[None]:
-    """Leave every module in the mode in which it was."""
+    """Keep the training mode of every module."""
     modes = [(module, module.training) for module in model.modules()]
     try:
         yield

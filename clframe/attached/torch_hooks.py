@@ -1,10 +1,10 @@
-"""What happens within the host's steps: hooks on its model and on its optimizer.
+"""Hooks on the host's model and optimizer, which act within its steps.
 
 ::
 
     out = model(x)        plugins' samples are appended to x, so that one pass serves all of them;
-                          the host gets its own rows, and beside them in the graph stand the
-                          plugins' terms, to which the host's backward pass thus comes as well
+                          the host gets its own rows, and the plugins' terms join the graph next
+                          to them, so that the host's backward pass reaches them, too
     loss.backward()       the host's
     optimizer.step()      before: gradients of penalties on parameters, then `after_backward`;
                           after: `after_step`
@@ -32,46 +32,46 @@ from clframe.errors import PluginError
 
 
 class Passes:
-    """Plugins' part in the host's steps.
+    """The plugins' part in the host's steps.
 
     Args:
-        learner: With the host's model and the plugins.
+        learner: Learner with the host's model and the plugins.
     """
 
     def __init__(self, learner: AttachedLearner) -> None:
         self.learner = learner
-        self.told = Batches()
+        self.announced = Batches()
         self.active = False
         """Whether an experience is being learned."""
         self.busy = False
-        """Whether plugins are at work, whose own passes and steps are not the host's."""
+        """Whether plugins run the model or optimizer, instead of the host."""
         self.task = 0
-        """Of the samples that go through the model."""
+        """Task of the samples that go through the model."""
         self.data: Data | None = None
-        """Of the experience, where it is known."""
+        """Data of the experience, if known."""
         plugins = learner.plugins
         hungry = [plugin.name for plugin in plugins.ordered if needs_batches(plugin)]
         self.hungry = " and ".join(f"plugin '{name}'" for name in hungry)
-        """Who has to be shown each batch; empty for nobody."""
+        """Names of the plugins that need each batch; empty if none do."""
         self.on_backward = plugins.implements("after_backward")
         self.on_step = plugins.implements("after_step")
         penal = [p for p in plugins.ordered if implementation(p, "penalty")]
         self.of_outputs = tuple(p.name for p in penal if asks_for(p, "penalty", "step"))
-        """Whose penalty looks at the step; the others' look at parameters alone."""
+        """Plugins whose penalty uses the step; the others' use only parameters."""
         self.of_parameters = tuple(p.name for p in penal if p.name not in self.of_outputs)
         norms = (nn.modules.batchnorm._NormBase, nn.LayerNorm, nn.GroupNorm)
         self._each_pass = plugins.implements("before_epoch") and any(
             isinstance(module, norms) for module in learner.model.modules()
         )
         self._step: Step | None = None
-        self._parts: list[Batch] | None = None
+        self._batches: list[Batch] | None = None
         self._joint: _Joint | None = None
         self._handles: list[Any] = []
 
-    # ------------------------------------------------------------ in place
+    # ------------------------------------------------------------ installing
 
     def put_on(self) -> None:
-        """Put the hooks on model and optimizer."""
+        """Install the hooks on model and optimizer."""
         model: Any = self.learner.model
         handles = [
             model.register_forward_pre_hook(_Hook(self._before_pass), with_kwargs=True),
@@ -104,11 +104,11 @@ class Passes:
             handle.remove()
 
     def plugins_at_work(self) -> contextlib.AbstractContextManager[None]:
-        """While it lasts, passes and steps are not the host's."""
+        """Let passes and steps be the plugins' own in this context."""
         return self._work(busy=True)
 
     def host_at_work(self) -> contextlib.AbstractContextManager[None]:
-        """While it lasts, passes and steps are the host's again."""
+        """Let passes and steps be the host's again in this context."""
         return self._work(busy=False)
 
     @contextlib.contextmanager
@@ -124,7 +124,7 @@ class Passes:
     def _before_pass(
         self, model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
-        self._parts = None
+        self._batches = None
         if self.busy or not (self.active and model.training and torch.is_grad_enabled()):
             return None
         learner = self.learner
@@ -134,63 +134,65 @@ class Passes:
             return None
         if len(args) != 1:
             raise PluginError(
-                f"{self.hungry} puts samples of the past beside yours, but the model is called "
-                f"with {len(args)} positional inputs: it has to be called as model(x)"
+                f"{self.hungry} adds past samples to yours, but the model is called "
+                f"with {len(args)} positional inputs: call it as model(x)"
             )
         x = args[0]
         batch = self._batch(x)
         with self.plugins_at_work():
-            parts = hooks.extra_batches(learner, batch)
+            batches = hooks.extra_batches(learner, batch)
         if batch.loss is not None:
             raise PluginError(
                 f"{self.hungry} replaces the loss of the current batch, which your own code "
                 "computes"
             )
-        self._parts = parts
-        if len(parts) == 1:
+        self._batches = batches
+        if len(batches) == 1:
             return None
-        return (cat_inputs([part.x for part in parts]),), kwargs
+        return (cat_inputs([part.x for part in batches]),), kwargs
 
     def _batch(self, x: Any) -> Batch:
-        """The batch at hand, with the labels that were told."""
-        told = self.told.take(x, self.hungry)
-        if told.batch is not None:
-            return told.batch
+        """Return the current batch, with its labels."""
+        announced = self.announced.take(x, self.hungry)
+        if announced.batch is not None:
+            return announced.batch
         first = tensors_of(x)[0]
         task = torch.full((len(first),), self.task, dtype=torch.long, device=first.device)
-        data = self.data if told.positions is not None else None
-        places = None if told.positions is None else told.positions.to(first.device)
-        return Batch(x, told.y.to(first.device), task, data=data, positions=places)
+        data = self.data if announced.positions is not None else None
+        positions = None if announced.positions is None else announced.positions.to(first.device)
+        return Batch(x, announced.y.to(first.device), task, data=data, positions=positions)
 
     def _before_head(self, head: nn.Module, args: tuple[Any, ...]) -> None:
-        if self._parts is not None or self.learner.watching:
+        if self._batches is not None or self.learner.watching:
             self.learner.features = args[0]
 
     def _after_pass(self, model: nn.Module, args: tuple[Any, ...], output: Any) -> Any:
-        learner, parts = self.learner, self._parts
+        learner, batches = self.learner, self._batches
         if self.busy:
             return None
-        self._parts = None
+        self._batches = None
         features, learner.features = learner.features, None
-        if parts is None:
+        if batches is None:
             if not learner.masks:
                 return None
             rows = torch.full((len(output),), self.task, dtype=torch.long, device=output.device)
             return learner.mask_outputs(output, rows)
-        if not isinstance(output, Tensor) or len(output) != sum(map(len, parts)):
+        if not isinstance(output, Tensor) or len(output) != sum(map(len, batches)):
             raise PluginError(
-                f"{self.hungry} needs a model that gives one tensor with a row for each sample, "
-                f"but {type(model).__name__} gives {type(output).__name__}"
+                f"{self.hungry} needs a model that returns one tensor with a row for each sample, "
+                f"but {type(model).__name__} returns {type(output).__name__}"
             )
-        tasks = torch.cat([part.task for part in parts]) if len(parts) > 1 else parts[0].task
+        tasks = (
+            torch.cat([batch.task for batch in batches]) if len(batches) > 1 else batches[0].task
+        )
         outputs = learner.mask_outputs(output, tasks)
         learner.set_task(tasks)
-        if len(parts) == 1:
-            self._step = Step(parts, [outputs], [features])
+        if len(batches) == 1:
+            self._step = Step(batches, [outputs], [features])
         else:
-            sizes = [len(part) for part in parts]
-            split = [None] * len(parts) if features is None else list(features.split(sizes))
-            self._step = Step(parts, list(outputs.split(sizes)), split)
+            sizes = [len(batch) for batch in batches]
+            split = [None] * len(batches) if features is None else list(features.split(sizes))
+            self._step = Step(batches, list(outputs.split(sizes)), split)
         self._joint = self._terms(self._step)
         own: Tensor = self._step.outputs[0]
         if self._joint.rest is None and self._joint.total == 1.0:
@@ -198,15 +200,15 @@ class Passes:
         return _Join.apply(own, self._joint.rest, self._joint)
 
     def _terms(self, step: Step) -> _Joint:
-        """All of the step's loss but the host's own part, as in ``Learner.loss_of``."""
+        """Return all terms of the step's loss except the host's own, as in ``Learner.loss_of``."""
         learner = self.learner
         with self.plugins_at_work():
             terms, added = hooks.penalties(learner, step, self.of_outputs)
             weighted = [(term.weight, term.value) for term in terms]
             parts = [
-                (part.weight, learner.part_loss(outputs, part))
-                for part, outputs in zip(step.parts[1:], step.outputs[1:], strict=True)
-                if part.weight
+                (batch.weight, learner.part_loss(outputs, batch))
+                for batch, outputs in zip(step.parts[1:], step.outputs[1:], strict=True)
+                if batch.weight
             ]
         rest: Tensor | None = None
         total = 1.0
@@ -219,7 +221,7 @@ class Passes:
         return _Joint(rest, total)
 
     def whole_loss(self, loss: Tensor) -> Tensor:
-        """The host's loss with the plugins' terms of the last pass."""
+        """Return the host's loss with the plugins' terms of the last pass."""
         joint = self._joint
         if joint is None:
             return loss
@@ -240,7 +242,7 @@ class Passes:
             return None
 
         def with_plugins() -> Any:
-            # The pass is within the step: gradients are there only now.
+            # The pass is within the step, so there are gradients only now.
             loss = closure()
             self._finish_gradients()
             return loss
@@ -248,7 +250,7 @@ class Passes:
         return (args[0], with_plugins), {k: v for k, v in kwargs.items() if k != "closure"}
 
     def _finish_gradients(self) -> None:
-        """Add the gradients of penalties on parameters, then let plugins change them all."""
+        """Add the gradients of penalties on parameters, then let plugins change all gradients."""
         learner = self.learner
         if self.hungry and self._step is None:
             raise PluginError(
@@ -257,8 +259,8 @@ class Passes:
             )
         if getattr(learner.optimizer, "grad_scale", None) is not None:
             raise PluginError(
-                "a gradient scaler leaves it to a fused optimizer to unscale gradients, which "
-                "plugins have to see unscaled: make the optimizer with fused=False"
+                "a gradient scaler leaves unscaling to a fused optimizer, but plugins need "
+                "unscaled gradients: make the optimizer with fused=False"
             )
         with self.plugins_at_work(), torch.enable_grad():
             if self.of_parameters:
@@ -271,7 +273,7 @@ class Passes:
         terms, added = hooks.penalties(self.learner, step, self.of_parameters)
         if terms:
             raise PluginError(
-                "a penalty that asks for no step cannot take part in the weighted mean of the loss"
+                "a penalty without a step cannot take part in the weighted mean of the loss"
             )
         if not added:
             return
@@ -316,8 +318,8 @@ class _Joint:
     """The plugins' terms of one pass.
 
     Args:
-        rest: All of the step's loss but the host's part; None for nothing.
-        total: What the host's part of the loss is divided by.
+        rest: All terms of the step's loss except the host's; None for nothing.
+        total: Divisor of the host's part of the loss.
     """
 
     __slots__ = ("in_loss", "rest", "total")
@@ -326,11 +328,11 @@ class _Joint:
         self.rest = rest
         self.total = total
         self.in_loss = False
-        """Whether the host has taken the terms into its own loss."""
+        """Whether the host has added the terms to its own loss."""
 
 
 class _Join(torch.autograd.Function):
-    """The host's rows as they are; behind them, its backward pass finds the plugins' terms."""
+    """The host's rows, unchanged; their backward pass reaches the plugins' terms."""
 
     @staticmethod
     def forward(ctx: Any, own: Tensor, rest: Tensor | None, joint: _Joint) -> Tensor:
@@ -349,10 +351,10 @@ class _Join(torch.autograd.Function):
 
 
 class _Hook:
-    """A hook of a module that is not copied or saved with it: a teacher is nobody's host.
+    """A hook of a module that copies and saved files of the module do not get, such as a teacher.
 
     Args:
-        function: What it does.
+        function: Function to call.
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
@@ -372,7 +374,7 @@ class _Hook:
 
 
 def no_hook(*args: Any) -> None:
-    """What a copy of a model has in the place of its hooks."""
+    """Stand for a hook in a copy of a model."""
 
 
 def _no_hook() -> Callable[..., None]:

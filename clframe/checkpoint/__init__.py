@@ -1,1 +1,1 @@
-"""Saving a run and resuming it at the exact step."""
+"""Save a run and resume it at the exact step."""

@@ -1,7 +1,7 @@
-"""The state of a parent run as a forked run can take it up.
+"""Adapt the state of a parent run to a forked run.
 
-What the two have in common is taken over as it is; what is new begins fresh and what is gone is
-dropped, each with a sentence. What cannot go on (another model) is refused.
+Shared state is taken over unchanged. New entries begin fresh and removed ones are dropped, each
+with a note. A state that cannot be continued (another model) raises an error.
 """
 
 from __future__ import annotations
@@ -24,22 +24,24 @@ if TYPE_CHECKING:
 def adapt(
     saved: dict[str, Any], learner: Learner, origin: Mapping[str, Any]
 ) -> tuple[dict[str, Any], list[str]]:
-    """A parent's state for its child, and what has become of it in sentences.
+    """Return a parent's state for its child, and notes about the changes.
 
     Args:
         saved: The state as the parent saved it.
-        learner: The child's, configured and with its optimizer.
-        origin: What the child's config says of its beginning.
+        learner: The child's learner, configured and with its optimizer.
+        origin: The entry ``fork`` of the child's config.
 
     Raises:
-        RunFolderError: The child's model or a plugin of it cannot take up the state.
+        RunFolderError: The child's model or one of its plugins cannot use the state.
     """
     notes: list[str] = []
     _check_model(saved["learner"], learner.state_dict(), origin)
     columns = learner.stream.columns
-    # What was measured on other test data is no value of the child's tasks.
-    known = [name for name in columns if name not in origin.get("remeasured", ())]
-    matrix = AccuracyMatrix.from_state(saved["matrix"]).with_columns(known).with_columns(columns)
+    # Results on other test data do not count for the child's tasks.
+    comparable = [name for name in columns if name not in origin.get("remeasured", ())]
+    matrix = (
+        AccuracyMatrix.from_state(saved["matrix"]).with_columns(comparable).with_columns(columns)
+    )
     tensor = ForgettingTensor.from_state(saved["matrix"]["columns"], saved["tensor"])
     saved = {
         **saved,
@@ -51,8 +53,8 @@ def adapt(
     missing = [name for n, name in enumerate(columns) if matrix.rows and not measured[:, n].any()]
     if missing:
         several = f"tasks {', '.join(missing[:3])}{', ...' if len(missing) > 3 else ''} were"
-        one = f"task {missing[0]} was"
-        which = one if len(missing) == 1 else several
+        single = f"task {missing[0]} was"
+        which = single if len(missing) == 1 else several
         notes.append(f"{which} not measured before the fork: those cells stay unknown")
     _optimizer(saved, learner, origin["changed"], notes)
     return saved, notes
@@ -80,7 +82,7 @@ def _check_model(before: Mapping[str, Any], now: Mapping[str, Any], origin: Any)
 def _plugins(
     saved: Mapping[str, Any], learner: Learner, origin: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """The state of each plugin of the child: the parent's where it has one, else its own."""
+    """Return the state of each plugin: the parent's if it has the plugin, else the child's own."""
     states: dict[str, Any] = {}
     for plugin in learner.plugins.ordered:
         states[plugin.name] = plugin.state_dict()
@@ -93,14 +95,14 @@ def _plugins(
 
 
 def _try(plugin: Plugin, state: dict[str, Any], origin: Mapping[str, Any]) -> None:
-    """Whether a plugin with other settings can go on from its state."""
+    """Check that a plugin with other settings can continue from its state."""
     try:
         plugin.load_state_dict(state)
     except (ClframeError, RuntimeError, ValueError, LookupError, TypeError) as error:
         settings = [w for w in origin["changed"] if w.startswith(f"strategy.{plugin.name}.")]
         raise RunFolderError(
             f"run '{origin['run']}' cannot be forked with {', '.join(settings)}: plugin "
-            f"'{plugin.name}' cannot go on from its state ({str(error).splitlines()[0]})"
+            f"'{plugin.name}' cannot continue from its state ({str(error).splitlines()[0]})"
         ) from error
 
 
@@ -110,7 +112,7 @@ def _try(plugin: Plugin, state: dict[str, Any], origin: Mapping[str, Any]) -> No
 def _optimizer(
     saved: dict[str, Any], learner: Learner, changed: Sequence[str], notes: list[str]
 ) -> None:
-    """Keep what the optimizer remembers, unless it is another one; new settings hold."""
+    """Keep the optimizer's state unless it is another optimizer; apply new settings."""
     groups = {word.split(".")[0] for word in changed}
     if any(word.startswith("trainer.precision=") for word in changed):
         saved["precision"] = learner.engine.precision_state()
@@ -119,10 +121,10 @@ def _optimizer(
     if saved["schedule"] is not None:
         saved["schedule"] = None
         if learner.schedule is not None:
-            notes.append("the learning rate's schedule begins anew at the fork")
+            notes.append("the learning rate's schedule starts again at the fork")
     if any(word.startswith("optimizer.name=") for word in changed):
         saved["optimizer"] = None
-        notes.append("the optimizer is another one and begins fresh at the fork")
+        notes.append("the optimizer is another one and starts fresh at the fork")
     elif saved["optimizer"] is not None and learner.optimizer is not None:
         own = plain_value(learner.optimizer)["param_groups"]
         before = saved["optimizer"]["param_groups"]

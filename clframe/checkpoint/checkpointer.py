@@ -1,25 +1,24 @@
-"""Saves a run while it runs, and resumes it at the exact step.
+"""Save a run while it runs, and resume it at the exact step.
 
-Two kinds of checkpoint make that exact whatever plugins do:
+Two kinds of checkpoint make resuming exact, regardless of what plugins do:
 
-* *Between* experiences (and between the tasks of an evaluation) a checkpoint is all there is to
-  know; the run continues from it alone.
-* *Within* an experience a checkpoint is taken after a step of the training loop. A run is resumed
-  there by walking the same way again: from the checkpoint at the experience's start the hooks
-  (``before_experience``, ``extra_data``, ``fit_experience``, ...) are called as the first time, so
-  teachers, masks and caches come out as they were; where the training loop is entered, its saved
-  state is restored and it continues at the next step. A plugin that trains more than once in an
-  experience (PackNet) enters the loop again; the loops before are not run but replaced by the state
-  saved at their end. So a plugin has to name in ``state`` what changes in steps and epochs, and
+* A checkpoint *between* experiences (or between the tasks of an evaluation) is complete: the run
+continues from it alone. * A checkpoint *within* an experience is taken after a step of the training
+loop. To resume there, the run starts from the checkpoint at the experience's start and calls the
+hooks (``before_experience``, ``extra_data``, ``fit_experience``, ...) again, so teachers, masks and
+caches are made again as they were. When it enters the training loop, it restores the loop's saved
+state and continues at the next step. A plugin that trains more than once in an experience (PackNet)
+enters the loop again; completed loops are not run again but replaced by the state at their end. So
+``state`` must name what a plugin changes in steps and epochs, but not what it makes before.
   nothing that it makes before.
 
-What happens between the end of a loop and the next checkpoint (a Fisher estimate, pruning, the rest
-of an evaluation) is computed again from restored generators, which gives the same bits.
+Work between the end of a loop and the next checkpoint (a Fisher estimate, pruning, the rest of an
+evaluation) is done again with restored generators, which gives the same bits.
 
-A checkpoint is due by time or by steps. By time it also has to be cheap: what a save took, divided
-by the time since the last one, stays below ``max_cost``. Where the start of an experience or the
-end of a loop is not due it is cloned in memory, and written only if a checkpoint that depends on it
-is.
+A checkpoint is due by time or by steps. By time it also has to be cheap: the cost of a save divided
+by the time since the last one stays below ``max_cost``. The start of an experience or the end of a
+loop that is not due is cloned in memory, and written only if a checkpoint that depends on it is
+written.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ if TYPE_CHECKING:
     from clframe.core.state import LoopProgress, RunState
 
 _SAVED = ("total", "left", "epochs", "steps", "seconds", "done")
-"""What of the loop's progress is saved."""
+"""Entries of the loop's progress that are saved."""
 
 
 class Stopped(KeyboardInterrupt):
@@ -60,14 +59,14 @@ class _Parent:
 
 
 class Checkpointer:
-    """Decides when to save, and restores a saved run.
+    """Checkpointer of a run: saves it when a checkpoint is due, and restores it.
 
     Args:
-        learner: Whose run it is.
+        learner: Learner of the run.
         state: The state of the run.
         store: Where to save; None for nowhere (no folder, or not the main process).
-        settings: How often.
-        identity: What the run is made of, put beside every checkpoint.
+        settings: How often to save.
+        identity: The run's identity, stored next to every checkpoint.
     """
 
     def __init__(
@@ -83,9 +82,9 @@ class Checkpointer:
         self.stop = StopRequest()
         """Set by a signal that asks the run to save and stop."""
         self.resumed_from = ""
-        """Where a saved run was resumed, in words."""
+        """Position at which a saved run was resumed, as text."""
         self.notes: list[str] = []
-        """What of another run's state could not be taken over, where the run begins with one."""
+        """Notes about state of another run that could not be taken over, if any."""
         self._store = store
         self._unsaved: Unsaved | None = None
         self._settings = settings or CheckpointSettings()
@@ -108,7 +107,7 @@ class Checkpointer:
 
     @checked
     def restore(self, info: CheckpointInfo) -> None:
-        """Make the run what it was at a checkpoint."""
+        """Restore the run to a checkpoint."""
         state = self.state
         start = info.parents[0] if info.parents else info.number
         saved = self._read(start)
@@ -132,16 +131,16 @@ class Checkpointer:
 
     @property
     def states(self) -> Path | None:
-        """Where the checkpoints are."""
+        """The folder of the checkpoints."""
         return None if self._store is None else self._store.folder
 
     @property
     def replaying(self) -> bool:
-        """Whether hooks are called again on the way to where a resumed run was."""
+        """Whether hooks are called again on the way to the step of a resumed run."""
         return bool(self._to_restore) or self._epoch_state is not None
 
     def _read(self, number: int) -> dict[str, Any]:
-        """The state of a checkpoint; the process that can read it hands it to the others."""
+        """Return the state of a checkpoint; the process that can read it sends it to the others."""
         engine, saved = self.learner.engine, None
         if self._store is not None:
             saved = self._store.read(number, engine.device)
@@ -152,27 +151,27 @@ class Checkpointer:
     # ------------------------------------------------------------ between experiences
 
     def begin_experience(self) -> None:
-        """Make sure that checkpoints within the coming experience have a start to depend on."""
+        """Prepare the start of the coming experience for checkpoints that depend on it."""
         if self._store is None or self._parents:
             return
         self._add_parent(self._between({}))
 
     def evaluated(self) -> dict[str, dict[str, float]]:
-        """What an interrupted evaluation had measured."""
+        """Return the results of an interrupted evaluation."""
         results, self._evaluated = self._evaluated, {}
         return results
 
     def after_task(self, results: Mapping[str, Mapping[str, float]]) -> None:
-        """Between two tasks of an evaluation, with what has been measured so far."""
+        """Save between two tasks of an evaluation, with the results so far."""
         if self._is_due():
             self._save(self._between(results), ())
 
     def end_experience(self) -> None:
-        """An experience has been learned: what comes next no longer depends on its start."""
+        """End an experience: later checkpoints no longer depend on its start."""
         self._parents = []
 
     def finish(self) -> None:
-        """Save the end of the run, whatever it costs."""
+        """Save the end of the run, at any cost."""
         if self._store is not None and not self._parents:
             self._write(self._between({}), ())
 
@@ -196,7 +195,7 @@ class Checkpointer:
 
     @checked
     def on_loop_start(self, progress: LoopProgress) -> None:
-        """The loop begins; where a resumed run was in it or past it, ``progress`` says so."""
+        """Start the loop; for a resumed run in or past it, update ``progress``."""
         if not self._to_restore:
             return
         number = self._to_restore.pop(0)
@@ -212,7 +211,7 @@ class Checkpointer:
 
     @checked
     def restore_epoch(self) -> None:
-        """The epoch in which the resumed run was has begun again: restore its state."""
+        """Restore the epoch of a resumed run, which has started again."""
         if self._unsaved is not None:
             self._unsaved.begin_epoch(self._epoch_state)
         if self._epoch_state is not None:
@@ -225,14 +224,14 @@ class Checkpointer:
         self._plan()
 
     def after_step(self, progress: LoopProgress) -> None:
-        """After every optimizer step: save if it is time to."""
+        """Save after an optimizer step if it is time to."""
         self._steps += 1
         stop = self.stop.signal is not None
         if stop or self._steps >= self._every or time.monotonic() >= self._next:
             self._save_within(progress)
 
     def on_loop_end(self, progress: LoopProgress) -> None:
-        """The loop has come to its end."""
+        """End the loop."""
         if self._store is None or progress.done:
             return
         progress.done = True
@@ -270,18 +269,18 @@ class Checkpointer:
         return self._steps >= self._every or time.monotonic() >= self._next or bool(self.stop)
 
     def _is_cheap(self) -> bool:
-        """Whether saving now would keep within the cost that is allowed."""
+        """Return whether saving now stays within the allowed cost."""
         since = time.monotonic() - self._last
         return self._every is not math.inf or since >= self._pause()
 
     def _pause(self) -> float:
-        """Seconds to train after a save so that it stays cheap, even if the next takes twice."""
+        """Return the seconds to train until the next save, which stays cheap at twice the cost."""
         if self._settings.max_cost >= 1:
             return 0.0  # always
         return 2 * self._cost / self._settings.max_cost
 
     def _add_parent(self, saved: dict[str, Any]) -> None:
-        """A start or an end that later checkpoints depend on: write it, or clone it for then."""
+        """Write or clone a start or an end that later checkpoints depend on."""
         assert self._store is not None
         always = "experiences" in saved and self._store.room > 0 and not self._store.full
         if always or self._is_due() or self._is_cheap():
@@ -290,7 +289,7 @@ class Checkpointer:
             self._parents.append(_Parent(None, snapshot.clone(saved)))
 
     def _save(self, saved: dict[str, Any], parents: Sequence[_Parent]) -> int:
-        """Write a checkpoint and, before it, its parents; stop if that was asked for."""
+        """Write a checkpoint and, before it, its parents; stop if the run was asked to."""
         number = self._write(saved, parents)
         if self.stop:
             warn_user(f"{self.stop.signal}: saved {describe(saved['position'])}")
@@ -320,12 +319,12 @@ class Checkpointer:
             size = self._settings.max_bytes / 1e6
             warn_user(
                 f"the states after each experience take more than {size:g} MB, so later ones are "
-                "not kept for clframe fork and verify; a larger checkpoint.max_bytes keeps more"
+                "not kept for clframe fork and verify; raise checkpoint.max_bytes to keep more"
             )
         return number
 
     def _plan(self) -> None:
-        """When the next checkpoint is due by time."""
+        """Set the time of the next checkpoint."""
         if self._settings.every_seconds is None or self._store is None:
             self._next = math.inf
             return
@@ -333,7 +332,7 @@ class Checkpointer:
 
 
 def describe(position: Mapping[str, Any]) -> str:
-    """Where in a run a checkpoint is, in words.
+    """Describe the position of a checkpoint in a run.
 
     >>> describe({"experience": "exp2", "loop": 0, "epoch": 1, "step": 37, "done": False})
     'in experience exp2, epoch 2, after step 37'
@@ -342,10 +341,10 @@ def describe(position: Mapping[str, Any]) -> str:
     """
     if "experience" not in position:
         learned = position["experiences_learned"]
-        words = f"after {learned} experience{'' if learned == 1 else 's'}"
+        text = f"after {learned} experience{'' if learned == 1 else 's'}"
         if position["rows"] > learned:
-            return words
-        return f"{words}, with {position['tasks_evaluated']} tasks evaluated"
+            return text
+        return f"{text}, with {position['tasks_evaluated']} tasks evaluated"
     again = f", loop {position['loop'] + 1}" if position["loop"] else ""
     if position["done"]:
         return f"at the end of learning {position['experience']}{again}"
@@ -356,5 +355,5 @@ def describe(position: Mapping[str, Any]) -> str:
 
 
 def _number(value: float) -> float:
-    """A measure as a plain number, whatever library it comes from."""
+    """Return a measure as a plain number, regardless of the library it comes from."""
     return value if type(value) in (int, float, bool) else float(value)

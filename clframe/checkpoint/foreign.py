@@ -1,4 +1,4 @@
-"""States that are whole but not of this run: one message instead of whatever they lead to."""
+"""Intact states of another run: one error message instead of later failures."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _LIKE_PARAMETER = (
     "square_avg",
     "sum",
 )
-"""What optimizers keep for every number of a parameter."""
+"""State that optimizers keep for every number of a parameter."""
 
 
 class _HasStates(Protocol):
@@ -42,7 +42,7 @@ Owner = TypeVar("Owner", bound=_HasStates)
 def checked(
     method: Callable[Concatenate[Owner, Given], Made],
 ) -> Callable[Concatenate[Owner, Given], Made]:
-    """Let a method that restores a state name the folder where the state is not of this run."""
+    """Name the folder in the error if the state that a method restores is not of this run."""
 
     @functools.wraps(method)
     def restoring(self: Owner, /, *arguments: Given.args, **named: Given.kwargs) -> Made:
@@ -57,7 +57,7 @@ def checked(
 
 
 def check_optimizer(saved: Any, optimizer: torch.optim.Optimizer) -> None:
-    """Refuse the state of another optimizer, which torch would take and fail with at a step.
+    """Refuse the state of another optimizer, with which torch would fail later at a step.
 
     Raises:
         ValueError: A setting has another type, or a tensor another shape than its parameter.
@@ -67,7 +67,7 @@ def check_optimizer(saved: Any, optimizer: torch.optim.Optimizer) -> None:
         for name, value in own.items():
             if name != "params" and name in other and not _alike(value, other[name]):
                 raise ValueError(f"the optimizer's {name} is {str(other[name])[:40]}")
-    parameters = dict(enumerate(one for group in groups for one in group["params"]))
+    parameters = dict(enumerate(parameter for group in groups for parameter in group["params"]))
     kept = {name for values in saved["state"].values() for name in values}
     for index, values in saved["state"].items():
         for name in kept.intersection(("step", *_LIKE_PARAMETER)) - set(values):
@@ -82,24 +82,24 @@ def check_optimizer(saved: Any, optimizer: torch.optim.Optimizer) -> None:
                 raise ValueError(f"the optimizer's {name} does not fit its parameter")
 
 
-def _alike(one: Any, other: Any) -> bool:
-    """Whether two settings are of one type, down to the members of a list."""
+def _alike(first: Any, second: Any) -> bool:
+    """Return whether two settings have the same type, including the items of lists."""
     numbers = (int, float)
-    if type(one) in numbers and type(other) in numbers:
-        return math.isfinite(other)
-    if isinstance(one, list | tuple) and isinstance(other, list | tuple):
-        return len(one) == len(other) and all(map(_alike, one, other))
-    if isinstance(one, torch.Tensor) or isinstance(other, torch.Tensor):
-        return True  # a learning rate may be one
-    if one is None or other is None:
-        return isinstance(one, bool | None) and isinstance(other, bool | None)
-    return type(one) is type(other)
+    if type(first) in numbers and type(second) in numbers:
+        return math.isfinite(second)
+    if isinstance(first, list | tuple) and isinstance(second, list | tuple):
+        return len(first) == len(second) and all(map(_alike, first, second))
+    if isinstance(first, torch.Tensor) or isinstance(second, torch.Tensor):
+        return True  # A learning rate may be a tensor.
+    if first is None or second is None:
+        return isinstance(first, bool | None) and isinstance(second, bool | None)
+    return type(first) is type(second)
 
 
-def not_of_this_run(place: Path | None, error: Exception) -> RunFolderError:
+def not_of_this_run(folder: Path | None, error: Exception) -> RunFolderError:
     """Return the error of a state that does not fit."""
     first: Any = (str(error).splitlines() or [""])[0]
     return RunFolderError(
-        f"a checkpoint in '{place}' is not a state of this run ({type(error).__name__}: "
+        f"a checkpoint in '{folder}' is not a state of this run ({type(error).__name__}: "
         f"{first[:200]}); put back the run's own"
     )

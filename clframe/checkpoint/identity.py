@@ -1,8 +1,8 @@
-"""What a run is made of, and what of it is different when it is to be continued.
+"""The identity of a run, compared when the run is continued.
 
-Settings, code, data and plugins are put beside every checkpoint as plain JSON. A run continued
-with anything else would end with numbers that nobody can make again, so each difference is named
-and refused, unless the user says that it is meant (``resume.allow=[trainer.batch_size]``).
+Settings, code, data and plugins are stored next to every checkpoint as plain JSON. If any of them
+changed, the continued run would end with results that nobody can reproduce, so each difference is
+named and refused unless the user allows it (``resume.allow=[trainer.batch_size]``).
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ if TYPE_CHECKING:
 _FREE = (
     *("data_dir", "download", "logger", "checkpoint", "plugin_path", "plugin_files", "overrides"),
 )
-"""Settings that do not change a run's numbers, or whose effect is compared in another way."""
+"""Settings that do not change a run's numbers, or are compared in another way."""
 _FREE_OF_GROUPS = {"trainer": ("device_memory",), "logging": ("videos", "sample_images")}
 _OF_FORK = ("at", "sha256")
-"""What of a forked run's beginning is part of it; its parent's folder may be moved."""
+"""Entries of a fork's origin that belong to its identity; its parent's folder may be moved."""
 _NOT_SETTINGS = ("version", "data", "plugins", "device")
 _OF_PROCESSES = ("trainer.devices", "trainer.num_nodes", "trainer.strategy")
 
 
 def describe(config: Mapping[str, Any], plugins: Sequence[Plugin]) -> dict[str, Any]:
-    """The identity of a run as far as it is known before its data is there."""
+    """Return the identity of a run, as far as it is known before its data is loaded."""
     made_by = software()
     groups = {
         group: {name: value for name, value in config.get(group, {}).items() if name not in free}
@@ -52,7 +52,7 @@ def describe(config: Mapping[str, Any], plugins: Sequence[Plugin]) -> dict[str, 
 
 
 def describe_data(stream: Stream) -> dict[str, Any]:
-    """What a stream's data is: its shape, and the first experience's samples."""
+    """Return the identity of a stream's data: its shape, and the first experience's samples."""
     first = stream.experiences[0]
     return {
         "stream": short_sum(
@@ -66,11 +66,11 @@ def describe_data(stream: Stream) -> dict[str, Any]:
 
 
 def _code(plugin: Plugin) -> str:
-    """Which code a plugin is: its class, and for one that is not clframe's own, its file's sum."""
+    """Return a plugin's class and, unless it comes with clframe, the checksum of its file."""
     kind = type(plugin)
     name = f"{kind.__module__}.{kind.__qualname__}"
     if kind.__module__.split(".")[0] in ("clframe", "clframe_contrib"):
-        return name  # their version is compared as a whole
+        return name  # The version of clframe is compared as a whole.
     try:
         return f"{name} {short_sum(Path(inspect.getfile(kind)).read_bytes())}"
     except (OSError, TypeError):
@@ -80,67 +80,67 @@ def _code(plugin: Plugin) -> str:
 def compare(
     saved: Mapping[str, Any], now: Mapping[str, Any], allow: Sequence[str], folder: Path
 ) -> list[str]:
-    """Refuse to continue what is not the same run; returns the differences that were allowed.
+    """Refuse to continue another run; return the differences that are allowed.
 
     Args:
-        saved: The identity beside the checkpoint.
-        now: The identity of the run that would continue it.
-        allow: Names of differences that are meant; a group allows all in it.
+        saved: The identity stored with the checkpoint.
+        now: The identity of the run that continues it.
+        allow: Names of allowed differences; a group allows all of its settings.
         folder: The run folder, for the message.
 
     Raises:
-        RunFolderError: With every difference that is not allowed.
+        RunFolderError: Lists every difference that is not allowed.
     """
     if not saved or not now:
         return []
     before, after = _flat(saved), _flat(now)
     made_of = [key for key in {*before, *after} if key.startswith(("strategy.", "plugins."))]
     if any(before.get(key) != after.get(key) for key in made_of):
-        # What is called otherwise because it is something else is not named twice.
+        # A change of a choice also changes its settings; it is reported once.
         before.pop("strategy_name", None)
         after.pop("strategy_name", None)
     allowable = {".".join(key.split(".")[:n]) for key in {*before, *after} for n in (1, 2, 3)}
-    allowable.add("files")  # compared by the run folder
+    allowable.add("files")  # The run folder compares them.
     for name in allow:
         if name not in allowable:
             raise SettingError(
-                f"resume.allow: nothing is called '{name}'; {nearest(name, allowable)}"
+                f"resume.allow: '{name}' is not a difference; {nearest(name, allowable)}"
             )
     allowed: list[tuple[str, str]] = []
     refused: list[tuple[str, str]] = []
     for key in dict.fromkeys((*before, *after)):
         old, new = before.get(key), after.get(key)
         if old != new:
-            words = f"{key} was {_short(old)} and is {_short(new)}"
+            text = f"{key} was {_short(old)} and is {_short(new)}"
             is_allowed = any(key == name or key.startswith(f"{name}.") for name in allow)
-            (allowed if is_allowed else refused).append((key, words))
+            (allowed if is_allowed else refused).append((key, text))
     if refused:
         names = ",".join(dict.fromkeys(_group(key) for key, _ in refused))
         raise RunFolderError(
             f"run '{folder}' cannot be continued as the same run: "
-            f"{'; '.join(words for _, words in refused)}. If that is intended, add "
+            f"{'; '.join(text for _, text in refused)}. If that is intended, add "
             f"resume.allow=[{names}]"
         )
-    return [words for _, words in allowed]
+    return [text for _, text in allowed]
 
 
 def check_settings(saved: Mapping[str, Any], now: Mapping[str, Any], folder: Path) -> None:
-    """Refuse to look at a run with other settings than it was made with.
+    """Refuse to read a run with other settings than it was made with.
 
-    Versions, data, device and processes may be others: what they do to the run is looked at. All
-    settings are kept with a run, so one that a run by another version has not kept came later.
+    Versions, data, device and processes may differ, because this is for examining their effect. A
+    run keeps all its settings, so a setting that it lacks was added in a later version.
 
     Args:
-        saved: The identity beside the checkpoint.
-        now: The identity that ``config.yaml`` gives.
+        saved: The identity stored with the checkpoint.
+        now: The identity according to ``config.yaml``.
         folder: The run folder, for the message.
 
     Raises:
-        RunFolderError: With the first setting that differs.
+        RunFolderError: For the first setting that differs.
     """
     flat, flat_now = (
-        {k: v for k, v in _flat(one).items() if k.split(".")[0] not in _NOT_SETTINGS}
-        for one in (saved, now)
+        {k: v for k, v in _flat(identity).items() if k.split(".")[0] not in _NOT_SETTINGS}
+        for identity in (saved, now)
     )
     same_version = saved.get("version") == now.get("version")
     for key in dict.fromkeys((*flat, *(flat_now if same_version else ()))):
@@ -152,7 +152,7 @@ def check_settings(saved: Mapping[str, Any], now: Mapping[str, Any], folder: Pat
 
 
 def _group(key: str) -> str:
-    """What to allow for a difference: a setting by its name, all else by its group."""
+    """Return the name that allows a difference: a setting's own, else its group's."""
     return key.split(".")[0] if key.startswith(("version.", "data.", "plugins.")) else key
 
 

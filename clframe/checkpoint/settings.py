@@ -1,4 +1,4 @@
-"""How often a run is saved: the config group ``checkpoint``."""
+"""Settings of how often a run is saved: the config group ``checkpoint``."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ KEEP_ALL = (
     "checkpoint.every_experience=true keeps all; by default a run of up to 50 experiences keeps "
     "what fits into 100 MB"
 )
-"""What messages say about a state that was not kept."""
+"""Advice in messages about a state that was not kept."""
 LONG = 50
-"""Experiences of the longest stream whose states between experiences are kept unasked."""
+"""Maximum experiences of a stream whose states between experiences are kept by default."""
 
 
 @dataclass(frozen=True)
 class CheckpointSettings:
-    """How often a run is saved: the config group ``checkpoint``.
+    """Settings of how often a run is saved: the config group ``checkpoint``.
 
     Args:
-        every_seconds: Save after so many seconds; None for never by time.
-        every_n_steps: Save after so many optimizer steps, whatever it costs; None for never.
+        every_seconds: Save after this number of seconds; None for never by time.
+        every_n_steps: Save after this number of optimizer steps, at any cost; None for never.
         max_cost: Save by time only if it takes at most this share of the time; 1 for always.
         keep: How many checkpoints to keep.
-        every_experience: Save the start of the run and the end of every experience, whatever it
-            costs, and keep them all: ``clframe verify`` and ``clframe fork`` start from them.
+        every_experience: Save the start of the run and the end of every experience, at any cost,
+            and keep them all: ``clframe verify`` and ``clframe fork`` start from them.
             ``auto`` does so for streams of up to 50 experiences while these states take at most
             ``max_bytes``.
         max_bytes: Disk space of one run for the states that ``every_experience=auto`` keeps.
-        signals: Those on which to save and stop (exit code 130), besides SIGINT, SIGTERM and
-            SIGHUP.
+        signals: Further signals on which to save and stop (exit code 130), besides SIGINT, SIGTERM
+            and SIGHUP.
     """
 
     every_seconds: float | None = 60.0

@@ -17,7 +17,7 @@ ALWAYS = ("SIGINT", "SIGTERM")
 
 
 class StopRequest:
-    """Whether a run has been asked to save and stop, and by which signal."""
+    """Record of whether a run has been asked to save and stop, and by which signal."""
 
     def __init__(self) -> None:
         self.signal: str | None = None
@@ -32,18 +32,18 @@ def check(names: Sequence[str]) -> None:
     for name in names:
         if name not in catchable:
             raise SettingError(
-                f"checkpoint.signals: {name!r} is no signal that can be caught; "
+                f"checkpoint.signals: {name!r} is not a signal that can be caught; "
                 f"{nearest(str(name), catchable)}"
             )
 
 
 @contextlib.contextmanager
 def listening(request: StopRequest, names: Sequence[str]) -> Iterator[None]:
-    """During a run, let these signals (and always SIGINT, SIGTERM and SIGHUP) stop it politely.
+    """Let these signals (and always SIGINT, SIGTERM and SIGHUP) stop a run cleanly.
 
-    The first one is noted, and the run saves and stops after the current step. A second Ctrl-C
-    stops at once. A SIGHUP that is ignored, as with nohup, stays so. Only the main thread can catch
-    signals; elsewhere nothing is changed.
+    At the first signal, the run saves and stops after the current step. A second Ctrl-C stops at
+    once. A SIGHUP that is ignored, as with nohup, stays ignored. Only the main thread can catch
+    signals; other threads change nothing.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -52,17 +52,17 @@ def listening(request: StopRequest, names: Sequence[str]) -> Iterator[None]:
     process = os.getpid()
 
     def stop(number: int, frame: FrameType | None) -> None:
-        if os.getpid() != process:  # forked to read data: what the whole group gets is the run's
+        if os.getpid() != process:  # A data worker; the run itself handles the signal.
             return
         name = signal.Signals(number).name
         if request and number in (signal.SIGINT, signal.SIGTERM):
             raise KeyboardInterrupt
         if not request:
             request.signal = name
-            # Not through sys.stderr: the signal may have come in the middle of writing to it.
-            words = f"clframe: {name}: saving after this step; Ctrl-C again stops at once\n"
+            # Not sys.stderr: the signal may have interrupted a write to it.
+            text = f"clframe: {name}: saving after this step; Ctrl-C again stops at once\n"
             with contextlib.suppress(OSError):
-                os.write(2, words.encode())
+                os.write(2, text.encode())
         if number == signal.SIGHUP:
             drop_if_lost()
 
@@ -74,5 +74,5 @@ def listening(request: StopRequest, names: Sequence[str]) -> Iterator[None]:
         yield
     finally:
         for number, handler in before.items():
-            # None: a handler that was not installed from Python and cannot be restored.
+            # None: the handler was not installed from Python and cannot be restored.
             signal.signal(number, signal.SIG_DFL if handler is None else handler)

@@ -1,7 +1,8 @@
-"""Everything a run is at one moment, as tensors and plain values, and back again.
+"""The complete state of a run as tensors and plain values: capture and restore.
 
-The learner, its optimizer, learning-rate schedule and precision, every plugin's named state, all
-random generators, the matrix, the counters and, inside the training loop, the place in the data.
+It covers the learner, its optimizer, learning-rate schedule and precision, every plugin's named
+state, all random generators, the matrix, the counters and, inside the training loop, the position
+in the data.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def capture(learner: Learner, state: RunState) -> dict[str, Any]:
-    """The state of the run now; its tensors are the live ones, to be saved or cloned at once."""
+    """Return the state of the run; its tensors are live, so save or clone them at once."""
     device = learner.engine.device
     return {
         "learner": dict(learner.state_dict()),
@@ -45,7 +46,7 @@ def capture(learner: Learner, state: RunState) -> dict[str, Any]:
 
 
 def restore(saved: dict[str, Any], learner: Learner, state: RunState) -> None:
-    """Make the run what it was when the state was captured."""
+    """Restore the run to the captured state."""
     learner.restore(saved["learner"])
     if learner.optimizer is not None and saved["optimizer"] is not None:
         check_optimizer(saved["optimizer"], learner.optimizer)
@@ -59,7 +60,7 @@ def restore(saved: dict[str, Any], learner: Learner, state: RunState) -> None:
     state.samples = index(saved["samples"])
     for tasks in saved["curves"].values():
         for values in tasks.values():
-            list(map(float, values))  # of a state of somebody else it may be anything
+            list(map(float, values))  # In another run's state, it may be anything.
     state.curves = copy.deepcopy(saved["curves"])
     state.matrix = AccuracyMatrix.from_state(saved["matrix"])
     state.tensor = ForgettingTensor.from_state(state.matrix.columns, saved["tensor"])
@@ -68,7 +69,7 @@ def restore(saved: dict[str, Any], learner: Learner, state: RunState) -> None:
 
 
 _FINAL = ("matrix", "tensor", "curves")
-"""What only grows: a clone shares it, so that its cost does not grow with the stream."""
+"""Entries that only grow: a clone shares them, so its cost does not grow with the stream."""
 
 
 def clone(saved: dict[str, Any]) -> dict[str, Any]:

@@ -1,10 +1,10 @@
-"""The numbered checkpoints of a run on disk: whole or not there, checked, read without code.
+"""The numbered checkpoints of a run on disk: written atomically, checked, read without code.
 
-``checkpoints/000007.pt`` holds the state (torch's zip file, nothing but tensors and plain values),
-``000007.json`` says where in the run it was taken, what it depends on and the file's SHA-256. The
-JSON is put in its place first, so a state that can be seen always has its sum beside it. Nothing
-is deleted before the next checkpoint is whole, and the last two that can be continued from are
-kept, with what they depend on. The states between two experiences are kept while there is room.
+``checkpoints/000007.pt`` holds the state: torch's zip file with only tensors and plain values.
+``000007.json`` holds its position in the run, its dependencies and the file's SHA-256. The JSON is
+moved into place first, so a visible state always has its checksum. Nothing is deleted before the
+next checkpoint is complete. The last two usable checkpoints are kept, with their dependencies. The
+states between two experiences are kept while there is room.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ _ODD = (ValueError, TypeError, AttributeError, AssertionError, RecursionError, M
 
 @dataclass(frozen=True)
 class CheckpointInfo:
-    """A place in a run that can be continued from.
+    """A position in a run from which it can continue.
 
     Args:
-        number: Of its files.
-        position: Where in the run it is, for people and for the checkpointer.
+        number: Number in the names of its files.
+        position: Position in the run, for people and for the checkpointer.
         parents: Numbers of the checkpoints it depends on, in the order in which they are restored.
-        identity: What the run was made of when it was saved.
-        files: What the files of the run folder held that it goes on writing to.
+        identity: The run's identity when it was saved.
+        files: Marks of the append-only files in the run folder.
     """
 
     number: int
@@ -56,7 +56,7 @@ class CheckpointInfo:
 
     @property
     def learned(self) -> int | None:
-        """How many experiences had been learned, if it was taken between two of them."""
+        """The number of experiences learned, if it was taken between two of them."""
         learned: int | None = self.position.get("experiences_learned")
         return learned
 
@@ -70,9 +70,9 @@ class CheckpointStore:
     """The checkpoints of one run.
 
     Args:
-        folder: Where they are; made with the first one.
-        keep: How many to keep besides those they depend on.
-        room: Bytes that those between two experiences may take, which are kept, too.
+        folder: Folder of the checkpoints; made with the first one.
+        keep: How many to keep, in addition to their dependencies.
+        room: Bytes that kept states between two experiences may take.
     """
 
     def __init__(self, folder: Path, keep: int = 2, room: float = 0) -> None:
@@ -82,19 +82,19 @@ class CheckpointStore:
         """Whether a state between two experiences did not fit into the room."""
         self._infos: dict[int, CheckpointInfo] = {}
         self._flushed: set[str] = set()
-        """Files of the run whose names are on disk."""
+        """Files of the run that have been flushed to disk, including their folder entries."""
 
     def numbers(self) -> list[int]:
-        """All there are, the newest first, whether they can be read or not."""
+        """Return all numbers, the newest first, including those of unreadable checkpoints."""
         names = [path.name for path in self.folder.iterdir()] if self.folder.is_dir() else []
         return sorted((int(m[1]) for m in map(_NUMBERED.fullmatch, names) if m), reverse=True)
 
     def state_file(self, number: int) -> Path:
-        """Where the state of a checkpoint is."""
+        """Return the path of a checkpoint's state."""
         return self.folder / f"{number:06d}.pt"
 
     def note_file(self, number: int) -> Path:
-        """Where it is said what a checkpoint is."""
+        """Return the path of a checkpoint's note, its JSON file."""
         return self.folder / f"{number:06d}.json"
 
     # ------------------------------------------------------------ writing
@@ -107,7 +107,7 @@ class CheckpointStore:
         identity: dict[str, Any] | None = None,
         files: dict[str, dict[str, Any]] | None = None,
     ) -> int:
-        """Add a checkpoint, then delete those that are no longer needed; returns its number."""
+        """Add a checkpoint, delete those that are no longer needed, and return its number."""
         make_folder(self.folder)
         self._flush(files or {})
         number = max(self.numbers(), default=0) + 1
@@ -125,12 +125,12 @@ class CheckpointStore:
     def adopt(
         self, source: Path, note: dict[str, Any], identity: dict[str, Any]
     ) -> tuple[CheckpointInfo, bool]:
-        """Take a checkpoint of another run as the first one; whether it could be linked.
+        """Adopt a checkpoint of another run as the first one; return whether it was hard-linked.
 
         Args:
-            source: The state.
-            note: What is said of it there.
-            identity: What this run is made of.
+            source: Path of the state.
+            note: The other run's note of it.
+            identity: The identity of this run.
         """
         make_folder(self.folder)
         info = CheckpointInfo(1, note["position"], [], identity, note["files"])
@@ -138,7 +138,7 @@ class CheckpointStore:
         self._write_note(info, note["bytes"], note["sha256"])
         try:
             os.link(source, target)
-        except OSError:  # another file system, or one without links
+        except OSError:  # another file system, or one without hard links
             linked = False
             with source.open("rb") as file, replacing(target) as copy:
                 shutil.copyfileobj(file, copy)
@@ -148,7 +148,7 @@ class CheckpointStore:
         return info, linked
 
     def _flush(self, files: Iterable[str]) -> None:
-        """Flush files of the run folder to disk, with the names that lead to them."""
+        """Flush files of the run folder to disk, with their folder entries."""
         run = self.folder.parent
         for name in files:
             if sync_file(run / name) and name not in self._flushed:
@@ -157,7 +157,7 @@ class CheckpointStore:
                 self._flushed.add(name)
 
     def _write_note(self, info: CheckpointInfo, size: int, checksum: str) -> None:
-        """Say what a checkpoint is."""
+        """Write the note of a checkpoint."""
         note = {
             "format": FORMAT,
             "file": self.state_file(info.number).name,
@@ -168,27 +168,27 @@ class CheckpointStore:
             "identity": info.identity,
             "files": info.files,
         }
-        note = json.loads(json.dumps(note))  # the sum is of what a reader sees
+        note = json.loads(json.dumps(note))  # The checksum is of the note as a reader gets it.
         write_json(self.note_file(info.number), note | {"note_sha256": note_sum(note)})
 
     def _prune(self) -> None:
         newest = sorted(self._infos, reverse=True)[: self.keep]
-        wanted = {*newest, *(parent for number in newest for parent in self._infos[number].parents)}
-        wanted |= self._between_kept()
+        kept = {*newest, *(parent for number in newest for parent in self._infos[number].parents)}
+        kept |= self._between_kept()
         for number in self.numbers():
-            if number not in wanted:
+            if number not in kept:
                 self.state_file(number).unlink(missing_ok=True)
                 self.note_file(number).unlink(missing_ok=True)
                 self._infos.pop(number, None)
 
     def _between_kept(self) -> set[int]:
-        """The first states between two experiences, as many as there is room for."""
+        """Return the first states between two experiences that fit into the room."""
         kept: set[int] = set()
         if not self.room:
             return kept
         left = self.room
         for number in sorted(number for number, info in self._infos.items() if info.between):
-            with contextlib.suppress(FileNotFoundError):  # somebody removed it meanwhile
+            with contextlib.suppress(FileNotFoundError):  # Somebody removed it in the meantime.
                 left -= self.state_file(number).stat().st_size
             if left < 0:
                 self.full = True
@@ -197,7 +197,7 @@ class CheckpointStore:
         return kept
 
     def tidy(self) -> None:
-        """Remove what a killed process left half written."""
+        """Remove incomplete files of a killed process."""
         for path in self.folder.glob(".*.tmp"):
             path.unlink(missing_ok=True)
         present = {self.note_file(number) for number in self.numbers()}
@@ -208,13 +208,13 @@ class CheckpointStore:
     # ------------------------------------------------------------ reading
 
     def newest(self, final: bool = False) -> CheckpointInfo | None:
-        """The last checkpoint that is whole with all it depends on; None if there never was one.
+        """Return the last checkpoint that is intact with its dependencies; None if there are none.
 
         Args:
-            final: Take the very last one only: the run has finished, and no other holds its end.
+            final: Accept only the newest: the run has finished, and only this one holds its end.
 
         Raises:
-            RunFolderError: There are some, but none of them can be used.
+            RunFolderError: There are checkpoints, but none of them can be used.
         """
         problems: dict[int, str] = {}
         chosen: CheckpointInfo | None = None
@@ -233,32 +233,32 @@ class CheckpointStore:
                 self._infos.pop(number)
             problems[number] = problem
         for number, problem in problems.items():
-            where = f"checkpoint '{self.state_file(number)}' cannot be used: {problem}"
+            name = f"checkpoint '{self.state_file(number)}' cannot be used: {problem}"
             if final:
                 raise RunFolderError(
-                    f"{where}; it holds the end of the run, which resume={self.folder.parent} "
+                    f"{name}; it holds the end of the run, which resume={self.folder.parent} "
                     "learns again"
                 )
             if chosen is None:
-                raise RunFolderError(f"{where}; there is none before it to continue from")
-            warn_user(f"{where}; continuing from the one before it")
-        # What is older stays known, so that it is kept until there are newer ones.
+                raise RunFolderError(f"{name}; there is none before it to continue from")
+            warn_user(f"{name}; continuing from the one before it")
+        # Older checkpoints stay registered, so they are kept until there are newer ones.
         for number in self.numbers():
             if chosen is not None and number < chosen.number and number not in self._infos:
                 self._inspect(number)
         return chosen
 
     def problems(self) -> dict[int, str]:
-        """What is wrong with each checkpoint that cannot be used."""
-        found = {number: self._inspect(number) for number in self.numbers()}
-        return {number: problem for number, problem in found.items() if problem is not None}
+        """Return the problem with each checkpoint that cannot be used."""
+        problems = {number: self._inspect(number) for number in self.numbers()}
+        return {number: problem for number, problem in problems.items() if problem is not None}
 
     def usable(self) -> list[CheckpointInfo]:
-        """Those that are known to be whole, the newest first; :meth:`newest` looks at all."""
+        """Return checkpoints known to be intact, the newest first; :meth:`newest` checks all."""
         return [self._infos[number] for number in sorted(self._infos, reverse=True)]
 
     def _inspect(self, number: int) -> str | None:
-        """Check a checkpoint and note what it is; returns what is wrong with it, if anything."""
+        """Check a checkpoint and register it; return its problem, if any."""
         if number in self._infos:
             return None
         try:
@@ -269,7 +269,7 @@ class CheckpointStore:
             if note.pop("note_sha256") != note_sum(note):
                 return f"its '{self.note_file(number).name}' is damaged"
             if not well_formed(note):
-                return f"its '{self.note_file(number).name}' is not one that clframe writes"
+                return f"its '{self.note_file(number).name}' was not written by clframe"
             info = CheckpointInfo(
                 number, note["position"], note["parents"], note["identity"], note["files"]
             )
@@ -287,16 +287,16 @@ class CheckpointStore:
         if length != size:
             return f"it is damaged ({length} bytes instead of {size})"
         if checksum != expected:
-            return "it is damaged (its checksum is not the one it was saved with)"
+            return "it is damaged (its checksum differs from the saved one)"
         self._infos[number] = info
         return None
 
     def read(self, number: int, device: torch.device) -> dict[str, Any]:
-        """The state of a checkpoint; anything but tensors and plain values in it is refused."""
+        """Return the state of a checkpoint; refuse objects other than tensors and plain values."""
         path = self.state_file(number)
         try:
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # torch warns of old formats before refusing them
+                warnings.simplefilter("ignore")  # torch warns of old formats before refusing them.
                 state: dict[str, Any] = torch.load(path, map_location=device, weights_only=True)
         except pickle.UnpicklingError as error:
             raise RunFolderError(
@@ -313,11 +313,11 @@ class CheckpointStore:
 
 
 def well_formed(note: dict[str, Any]) -> bool:
-    """Whether a note has entries of the types that clframe writes."""
+    """Return whether a note has entries of the types that clframe writes."""
     position, parents, files = note["position"], note["parents"], note["files"]
-    places = _BETWEEN if "experiences_learned" in position else _WITHIN
+    keys = _BETWEEN if "experiences_learned" in position else _WITHIN
     return (
-        all(type(position[key]) in (int, bool) for key in places)
+        all(type(position[key]) in (int, bool) for key in keys)
         and isinstance(note["identity"], dict)
         and all(type(number) is int for number in parents)
         and all(isinstance(mark, dict) and _is_mark(mark) for mark in files.values())
@@ -326,20 +326,20 @@ def well_formed(note: dict[str, Any]) -> bool:
 
 
 def _is_mark(mark: dict[str, Any]) -> bool:
-    """Whether this says what a file held: its bytes, or rows of columns, with a sum."""
+    """Return whether this is the mark of a file: its bytes, or rows of columns, with a checksum."""
     counted = mark["rows"] if "columns" in mark else mark["bytes"]
     return type(counted) is int and counted >= 0 and isinstance(mark["sha256"], str)
 
 
 def note_sum(note: dict[str, Any]) -> str:
-    """The sum that a note holds of all else in it, however it is laid out."""
+    """Return the checksum that a note holds of its other entries, in any layout."""
     return hashlib.sha256(json.dumps(note, sort_keys=True).encode()).hexdigest()
 
 
 class _Summed:
-    """A file that sums up what is written to it.
+    """A file that computes a checksum of its content.
 
-    A failure is kept for later: torch would replace it by its own, which says nothing.
+    A failure is kept for later, because torch would replace it with an error that explains nothing.
     """
 
     def __init__(self, file: BinaryIO) -> None:
@@ -360,4 +360,4 @@ class _Summed:
         return len(view)
 
     def flush(self) -> None:
-        """Nothing: the file is flushed to disk at the end."""
+        """Do nothing: the file is flushed to disk at the end."""

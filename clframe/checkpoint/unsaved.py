@@ -1,16 +1,16 @@
 """Find attributes of plugins that change during a run but are not in ``state``.
 
-Such an attribute is lost when the run is resumed, and the results differ without a word. Attributes
-that a plugin makes again in ``configure``, ``before_experience`` or ``before_epoch`` are fine: a
-resumed run calls these hooks before it restores a step. So a value is compared at the place where a
-resumed run takes it up again:
+Such an attribute is lost when the run is resumed, and the results differ silently. Attributes that
+a plugin makes again in ``configure``, ``before_experience`` or ``before_epoch`` are fine, because a
+resumed run calls these hooks before it restores a step. So a value is compared at the point where a
+resumed run continues with it:
 
 * Within an epoch, with the value at the epoch's start.
 * Between experiences, with the value after ``configure``, and only if ``before_experience`` has not
   changed it.
 * In a resumed run, with the value that the interrupted run had.
 
-Only plugins that do not come with clframe are looked at, and only those without a ``state_dict`` of
+Only plugins that do not come with clframe are checked, and only those without a ``state_dict`` of
 their own.
 """
 
@@ -32,44 +32,44 @@ if TYPE_CHECKING:
     from clframe.core.learner import Learner
 
 Sums = dict[str, dict[str, str]]
-"""By plugin and attribute."""
+"""Checksums by plugin and attribute."""
 OURS = ("clframe", "clframe_contrib")
 _NUMBERS = 1024
-"""Numbers of a tensor that are looked at, spread over it: enough to see a change."""
+"""Numbers of a tensor that are compared, spread over it: enough to see a change."""
 _ITEMS = 32
-"""Items at the end of a list or dict that are looked at, so that a long one costs no more."""
+"""Items at the end of a list or dict that are compared, so that a long one costs no more."""
 _DEPTH = 4
 
 
 class Unsaved:
-    """Looks at the attributes that a learner's plugins do not save.
+    """Checker of the attributes that a learner's plugins do not save.
 
     Args:
-        learner: Configured, before a checkpoint is restored.
+        learner: A configured learner, before a checkpoint is restored.
     """
 
     def __init__(self, learner: Learner) -> None:
         self._learner = learner
         self._plugins = [p for p in learner.plugins.ordered if _is_watched(p)]
-        self._told: set[tuple[str, str]] = set()
+        self._reported: set[tuple[str, str]] = set()
         self._first = self.sums()
         self._carried: Sums = {}
         self._epoch: Sums = {}
 
     def sums(self) -> Sums:
-        """Return a sum of each attribute that is not saved."""
+        """Return a checksum of each attribute that is not saved."""
         if not self._plugins:
             return {}
         skipped = self._known()
-        found: Sums = {}
+        sums: Sums = {}
         for plugin in self._plugins:
             names = [name for name in _names(plugin) if name not in plugin.state]
-            told = {name: _text(getattr(plugin, name), skipped) for name in names}
-            found[plugin.name] = {name: _sum(text) for name, text in told.items() if text}
-        return found
+            texts = {name: _text(getattr(plugin, name), skipped) for name in names}
+            sums[plugin.name] = {name: _sum(text) for name, text in texts.items() if text}
+        return sums
 
     def between(self) -> Sums:
-        """Note what has changed since the run began; return it for the checkpoint."""
+        """Note the changes since the run began; return them for the checkpoint."""
         self._carried = _changed(self._first, self.sums())
         return self._carried
 
@@ -80,7 +80,7 @@ class Unsaved:
         self._carried = {p: {n: now[p].get(n, "") for n in names} for p, names in apart.items()}
 
     def begin_epoch(self, saved: Mapping[str, Any] | None) -> None:
-        """Note the values that steps begin with; report those that a resumed run lacks.
+        """Note the values at the start of an epoch; report those that a resumed run lacks.
 
         Args:
             saved: The checkpoint within the epoch that is restored next, if any.
@@ -90,39 +90,39 @@ class Unsaved:
         self._epoch = self.sums()
         carried, self._carried = self._carried, {}
         for plugin, names in carried.items():
-            # What the hooks before the first step have changed was made again.
+            # Changes made by the hooks before the first step are made again on resume.
             same = [name for name, old in names.items() if self._epoch[plugin].get(name, "") == old]
             self._tell(plugin, same)
         for plugin, names in _changed(self._epoch, (saved or {}).get("unsaved", {})).items():
             self._tell(plugin, list(names))
 
     def within(self) -> Sums:
-        """Report what steps have changed; return what differs since the run began."""
+        """Report changes made by steps; return the differences since the run began."""
         now = self.sums()
         for plugin, names in _changed(self._epoch, now).items():
             self._tell(plugin, list(names))
         return _changed(self._first, now)
 
     def _known(self) -> set[int]:
-        """What is saved with the learner, whoever holds it."""
+        """Return the ids of everything that is saved with the learner, regardless of its owner."""
         learner = self._learner
-        parts = [*learner.modules(), learner.optimizer, learner.schedule, learner.generator]
+        saved = [*learner.modules(), learner.optimizer, learner.schedule, learner.generator]
         tensors = [*learner.parameters(), *learner.buffers()]
-        return {*map(id, parts), *map(id, tensors), *(-t.data_ptr() for t in tensors if t.numel())}
+        return {*map(id, saved), *map(id, tensors), *(-t.data_ptr() for t in tensors if t.numel())}
 
     def _tell(self, plugin: str, names: list[str]) -> None:
-        new = [name for name in names if (plugin, name) not in self._told]
-        self._told |= {(plugin, name) for name in new}
+        new = [name for name in names if (plugin, name) not in self._reported]
+        self._reported |= {(plugin, name) for name in new}
         if not new:
             return
-        (one,) = (p for p in self._plugins if p.name == plugin)
-        listed = ", ".join(f'"{name}"' for name in (*one.state, *new))
-        comma = "," if len(one.state) + len(new) == 1 else ""
+        (owner,) = (p for p in self._plugins if p.name == plugin)
+        listed = ", ".join(f'"{name}"' for name in (*owner.state, *new))
+        comma = "," if len(owner.state) + len(new) == 1 else ""
         quoted = ", ".join(f"'{name}'" for name in new)
         are = "is" if len(new) == 1 else "are"
         warn_user(
             f"plugin '{plugin}': {quoted} {are} not saved, so a resumed run may end with other "
-            f"results. Write state = ({listed}{comma}) in class {type(one).__name__}"
+            f"results. Write state = ({listed}{comma}) in class {type(owner).__name__}"
         )
 
 
@@ -136,23 +136,23 @@ def _is_ours(kind: type) -> bool:
 
 
 def _names(plugin: Plugin) -> dict[str, Any]:
-    """Attributes of a plugin, with those that its classes give a first value.
+    """Return a plugin's attributes, including class attributes with a first value.
 
-    What a class of clframe's that it derives from uses is left out.
+    Attributes of its base classes in clframe are left out.
     """
-    found: dict[str, Any] = {}
+    attributes: dict[str, Any] = {}
     ours: set[str] = set()
     for kind in type(plugin).__mro__[: type(plugin).__mro__.index(Plugin)]:
         plain = {n: v for n, v in vars(kind).items() if not n.startswith("__") and not callable(v)}
-        found |= {n: v for n, v in plain.items() if not hasattr(v, "__get__")}
+        attributes |= {n: v for n, v in plain.items() if not hasattr(v, "__get__")}
         if _is_ours(kind):
             codes = [getattr(value, "__code__", None) for value in vars(kind).values()]
             ours |= {name for code in codes if code is not None for name in code.co_names}
-    return {n: v for n, v in {**found, **vars(plugin)}.items() if n not in ours}
+    return {n: v for n, v in {**attributes, **vars(plugin)}.items() if n not in ours}
 
 
 def _changed(before: Sums, after: Sums) -> Sums:
-    """Attributes with another value after than before, by plugin; plugins that both have."""
+    """Return attributes whose values differ, by plugin, for plugins that both have."""
     return {
         plugin: {name: value for name, value in names.items() if before[plugin].get(name) != value}
         for plugin, names in after.items()
@@ -165,13 +165,13 @@ def _sum(text: str) -> str:
 
 
 def _key(value: Any) -> str:
-    """A key as text that is the same in every process."""
+    """Return a key as text that is the same in every process."""
     is_plain = value is None or isinstance(value, bool | int | float | str)
     return repr(value) if is_plain else type(value).__name__
 
 
 def _text(value: Any, skipped: set[int], depth: int = 0) -> str:
-    """A value as text that changes with it; nothing for objects that cannot be looked into."""
+    """Return a value as text that changes with it; empty for objects that cannot be inspected."""
     if id(value) in skipped or depth > _DEPTH:
         return ""
     if value is None or isinstance(value, bool | int | float | str | bytes | complex):
@@ -195,12 +195,12 @@ def _text(value: Any, skipped: set[int], depth: int = 0) -> str:
         return repr(value.get_state(legacy=True))
     if isinstance(value, dict):
         items = islice(reversed(value.items()), _ITEMS)
-        inner = [f"{_key(key)}: {_text(one, skipped, depth + 1)}" for key, one in items]
+        inner = [f"{_key(key)}: {_text(item, skipped, depth + 1)}" for key, item in items]
         return f"{len(value)} {{{', '.join(inner)}}}"
     if isinstance(value, set | frozenset):
         return f"{len(value)} {sorted(map(_key, value)) if len(value) <= _NUMBERS else ''}"
     if isinstance(value, list | tuple):
-        inner = [_text(one, skipped, depth + 1) for one in value[-_ITEMS:]]
+        inner = [_text(item, skipped, depth + 1) for item in value[-_ITEMS:]]
         return f"{len(value)} [{', '.join(inner)}]"
     if isinstance(value, torch.nn.Module | torch.optim.Optimizer):
         return _text(dict(value.state_dict()), skipped, depth + 1)

@@ -1,6 +1,6 @@
-"""The process in which ``clframe check`` runs what it checks; see :mod:`clframe.cli.check`.
+"""The process in which ``clframe check`` runs its checks; see :mod:`clframe.cli.check`.
 
-It sends a line of JSON for the plan, the beginning and the end of each item.
+It sends a line of JSON for the plan, and for the beginning and the end of each item.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ _BESIDE = ("replay", "ewc", "si", "lwf")
 
 
 class Sender:
-    """Sends lines of JSON to the process that has started this one.
+    """Writer of JSON lines to the process that started this one.
 
     Args:
-        descriptor: Where to.
+        descriptor: The file descriptor to write to.
     """
 
     def __init__(self, descriptor: int) -> None:
@@ -48,12 +48,12 @@ class Sender:
         os.write(self.descriptor, json.dumps(message).encode() + b"\n")
 
 
-def main(words: Sequence[str]) -> int:
-    """Check what is named, item by item."""
-    send, asked = Sender(int(words[0])), json.loads(words[1])
-    files, name = asked["files"], asked["name"]
+def main(argv: Sequence[str]) -> int:
+    """Check the named objects, item by item."""
+    send, request = Sender(int(argv[0])), json.loads(argv[1])
+    files, name = request["files"], request["name"]
     with tempfile.TemporaryFile() as printed:
-        # What is printed is counted, wherever it comes from.
+        # Printed output is counted, wherever it comes from.
         os.dup2(printed.fileno(), 1)
         try:
             registry = _load(files)
@@ -87,20 +87,21 @@ def _load(files: Sequence[str]) -> Registry:
     try:
         return discover(files)
     except PluginError as error:
-        # A class that cannot be made breaks the contract; a file that cannot be read is no plugin.
+        # A class that cannot be made breaks the contract; a file that cannot be read is not a
+        # plugin.
         if USER_MODULE in str(error):
             sentence = str(error).replace(f"{USER_MODULE}{Path(files[0]).stem}.", "")
             raise Broken(sentence) from error
         raise
     except SystemExit as error:
-        raise PluginError(f"'{files[0]}' leaves (exit {error.code}) while it is loaded") from error
+        raise PluginError(f"'{files[0]}' exits (code {error.code}) while it is loaded") from error
 
 
 def find(registry: Registry, files: Sequence[str], name: str) -> list[Entry]:
-    """What is to be checked: all that the files define, or what bears the name.
+    """Return the entries to check: everything that the files define, or the entry of a name.
 
     Raises:
-        ClframeError: There is nothing of that name.
+        ClframeError: There is no such entry.
     """
     entries = [entry for kind in KINDS for entry in registry.entries(kind)]
     if files:
@@ -109,13 +110,13 @@ def find(registry: Registry, files: Sequence[str], name: str) -> list[Entry]:
             raise PluginError(f"'{files[0]}' defines no plugin, stream, model or metric")
     chosen = [entry for entry in entries if not name or entry.name == name]
     if not chosen:
-        known = sorted({entry.name for entry in entries})
-        raise PluginError(f"there is no '{name}' to check; {nearest(name, known)}")
+        names = sorted({entry.name for entry in entries})
+        raise PluginError(f"there is no '{name}' to check; {nearest(name, names)}")
     return chosen
 
 
 def outcome(check: Check) -> tuple[str, str]:
-    """How a check ends, in one sentence; whatever it raises."""
+    """Return the verdict of a check and a one-line text, whatever it raises."""
     try:
         return OK, check()
     except NotChecked as error:
@@ -127,16 +128,16 @@ def outcome(check: Check) -> tuple[str, str]:
             return NOT_CHECKED, f"refuses the toy stream: {sentence}"
         return FAILED, sentence
     except BaseException as error:
-        place = traceback.extract_tb(error.__traceback__)[-1]
+        last = traceback.extract_tb(error.__traceback__)[-1]
         own = [
             frame
             for frame in traceback.extract_tb(error.__traceback__)
             if "clframe" not in Path(frame.filename).parts
             and "site-packages" not in Path(frame.filename).parts
         ]
-        place = own[-1] if own else place
+        last = own[-1] if own else last
         sentence = " ".join(str(error).split())
-        where = f"{Path(place.filename).name} line {place.lineno}, in {place.name}"
+        where = f"{Path(last.filename).name} line {last.lineno}, in {last.name}"
         return FAILED, f"{type(error).__name__}: {sentence} ({where})"
 
 
@@ -144,25 +145,25 @@ def outcome(check: Check) -> tuple[str, str]:
 
 
 def checks_of(entry: Entry, registry: Registry, files: Sequence[str]) -> dict[str, Check]:
-    """The items of a contract by name."""
+    """Return the items of a contract by name."""
     makers: dict[Kind, Callable[[], dict[str, Check]]] = {
         "plugin": lambda: _plugin(entry, registry, files),
         "stream": lambda: _stream(entry, registry),
         "model": lambda: {"contract": functools.partial(_model, entry)},
         "metric": lambda: {"contract": functools.partial(_metric, entry)},
     }
-    found: dict[str, Check] = {}
+    checks: dict[str, Check] = {}
     if entry.kind != "metric":
-        found["settings"] = lambda: settings(entry)
+        checks["settings"] = lambda: settings(entry)
     try:
-        return {**found, **makers[entry.kind]()}
+        return {**checks, **makers[entry.kind]()}
     except BaseException as error:
         problem = error
 
         def refuse() -> str:
             raise problem
 
-        return {**found, "made": refuse}
+        return {**checks, "made": refuse}
 
 
 def _model(entry: Entry) -> str:
@@ -176,44 +177,46 @@ def _metric(entry: Entry) -> str:
 
 
 def settings(entry: Entry) -> str:
-    """Every setting has a type, a default and a meaning."""
-    given = (*GIVEN.get(entry.kind, ()), *GIVEN_UNLESS_SET, "self")
+    """Check that every setting has a type, a default and a meaning."""
+    passed = (*GIVEN.get(entry.kind, ()), *GIVEN_UNLESS_SET, "self")
     factory = entry.factory
     parameters = inspect.signature(factory).parameters
     explained = meanings(factory)
     names = []
     for name, parameter in parameters.items():
-        if name in given:
+        if name in passed:
             continue
-        what = f"setting '{name}' of {entry.kind} '{entry.name}'"
+        subject = f"setting '{name}' of {entry.kind} '{entry.name}'"
         require(
             parameter.kind not in (parameter.VAR_POSITIONAL, parameter.POSITIONAL_ONLY),
-            f"{what} cannot be given by name: make it a keyword argument",
+            f"{subject} is positional-only: make it a keyword argument",
         )
         if parameter.kind is parameter.VAR_KEYWORD:
-            raise Broken(f"{what} takes anything: name each setting, so that it can be checked")
+            raise Broken(
+                f"{subject} accepts anything: name each setting, so that it can be checked"
+            )
         require(
             parameter.annotation is not parameter.empty,
-            f"{what} has no type: write one, such as {name}: float = 1.0",
+            f"{subject} has no type: write one, such as {name}: float = 1.0",
         )
         require(
             parameter.default is not parameter.empty,
-            f"{what} has no default: give one, so that strategy={entry.name} works by itself",
+            f"{subject} has no default: give one, so that strategy={entry.name} works by itself",
         )
         grouped = hasattr(parameter.default, "__dataclass_fields__")
         require(
             name in explained or grouped,
-            f"{what} is not explained: add a line under Args: in the docstring",
+            f"{subject} is not explained: add a line under Args: in the docstring",
         )
         names.append(name)
-    require(bool(entry.summary), f"{entry.kind} '{entry.name}' has no docstring: say what it does")
+    require(bool(entry.summary), f"{entry.kind} '{entry.name}' has no docstring: add one")
     return ", ".join(names) if names else "none"
 
 
 def _plugin(entry: Entry, registry: Registry, files: Sequence[str]) -> dict[str, Check]:
-    *beside, plugin = distributed.made(entry.name, registry)
+    *required, plugin = distributed.made(entry.name, registry)
     named = {name: registry.build("plugin", name, {}) for name in _BESIDE if name != entry.name}
-    contract = PluginContract(plugin, beside=beside, others=named)
+    contract = PluginContract(plugin, required=required, others=named)
     checks = contract.checks()
     slow = {name: checks.pop(name) for name in ("cost per step", "growth")}
     return {
@@ -239,10 +242,10 @@ def _stream(entry: Entry, registry: Registry) -> dict[str, Check]:
         return f"{len(made)} experiences, {len(made.tasks)} tasks, {made.scenario}-incremental"
 
     def again() -> str:
-        for one, other in zip(stream().experiences, stream().experiences, strict=True):
+        for first, second in zip(stream().experiences, stream().experiences, strict=True):
             require(
-                one.name == other.name and bool((one.data.labels == other.data.labels).all()),
-                f"stream '{entry.name}' is another one the second time: draw from a generator "
+                first.name == second.name and bool((first.data.labels == second.data.labels).all()),
+                f"stream '{entry.name}' differs the second time: draw from a generator "
                 "that is seeded with its seed",
             )
         return "the same twice"
@@ -256,7 +259,7 @@ def _stream(entry: Entry, registry: Registry) -> dict[str, Check]:
 
 
 def _output(printed: Any) -> str:
-    """Nothing was printed."""
+    """Check that nothing was printed."""
     sys.stdout.flush()
     size = os.fstat(printed.fileno()).st_size
     if not size:

@@ -1,4 +1,4 @@
-"""The part of ``clframe compare`` that is about two runs, episode by episode."""
+"""The options of ``clframe compare`` that compare two runs, episode by episode."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from clframe.errors import SettingError
 if TYPE_CHECKING:
     from clframe.runs.reader import Run
 
-_WORDS = ("text", "markdown")
-"""Formats that paired tests are written in."""
+_TEXT_FORMATS = ("text", "markdown")
+"""Formats of paired tests."""
 
 
 def add_options(parser: Parser) -> None:
-    """Take the options that are about two runs."""
+    """Add the options for two runs."""
     add = parser.add_argument
     add("--cells", action="store_true",
         help="of two runs: paired tests after every experience, not only at the end")  # fmt: skip
     add("--sequential", action="store_true",
-        help="of two runs: after how many pairs of episodes it is decided which is better, by a "
-        "test that allows for looking after each")  # fmt: skip
+        help="of two runs: the number of pairs of episodes after which the comparison is decided, "
+        "by a test that allows a look after each pair")  # fmt: skip
     add("--rollouts", type=whole(1), metavar="N",
         help="of two runs: run both final policies now, on up to N episodes of each task; with "
         "--sequential only until it is decided")  # fmt: skip
@@ -32,15 +32,15 @@ def add_options(parser: Parser) -> None:
         help="error rate of --sequential; default: 0.05")  # fmt: skip
 
 
-def _asked(arguments: argparse.Namespace) -> list[str]:
-    """The options that are about two runs."""
+def _given_options(arguments: argparse.Namespace) -> list[str]:
+    """Return the given options for two runs."""
     names = ("cells", "sequential", "rollouts", "alpha")
     return [f"--{name}" for name in names if getattr(arguments, name) not in (None, False)]
 
 
 def check(arguments: argparse.Namespace) -> None:
-    """Refuse what does not go together, before anything is read."""
-    asked = _asked(arguments)
+    """Refuse conflicting options before reading anything."""
+    options = _given_options(arguments)
     if arguments.alpha is not None:
         from clframe.utils.sequential_tests import check_alpha
 
@@ -49,26 +49,26 @@ def check(arguments: argparse.Namespace) -> None:
         check_alpha(arguments.alpha, "--alpha")
     if arguments.cells and arguments.rollouts is not None:
         raise SettingError(
-            "clframe compare: --rollouts runs the policies of the end, and --cells is about every "
+            "clframe compare: --rollouts runs the final policies, but --cells compares every "
             "row: leave one out"
         )
-    if asked and arguments.format not in _WORDS:
+    if options and arguments.format not in _TEXT_FORMATS:
         raise SettingError(
-            f"clframe compare: {asked[0]} is written as text or markdown, not as "
+            f"clframe compare: {options[0]} is written as text or markdown, not as "
             f"{arguments.format}: choose another --format"
         )
 
 
 def paired_tests(runs: Sequence[Run], arguments: argparse.Namespace) -> str:
-    """What there is to say of two runs episode by episode; empty where nothing is."""
-    asked = _asked(arguments)
+    """Return the comparison of two runs episode by episode; empty if there is none."""
+    options = _given_options(arguments)
     if len(runs) != 2:
-        if asked:
+        if options:
             raise SettingError(
-                f"clframe compare: {asked[0]} compares two runs, but {len(runs)} are given"
+                f"clframe compare: {options[0]} compares two runs, but {len(runs)} are given"
             )
         return ""
-    if arguments.format not in _WORDS:
+    if arguments.format not in _TEXT_FORMATS:
         return ""
     from clframe.report import paired
     from clframe.utils.sequential_tests import ALPHA
@@ -81,8 +81,8 @@ def paired_tests(runs: Sequence[Run], arguments: argparse.Namespace) -> str:
         return "\n" + _rolled_out(first, second, labels, arguments, alpha)
     pairs = paired.pairs_of(first.result, second.result, arguments.cells)
     if isinstance(pairs, str):
-        if asked:
-            raise SettingError(f"clframe compare: {asked[0]}: {pairs}")
+        if options:
+            raise SettingError(f"clframe compare: {options[0]}: {pairs}")
         return f"\n{pairs if markdown else textwrap.fill(pairs, 79)}\n"
     text = "\n" + paired.table(pairs, labels, markdown)
     if arguments.sequential:
@@ -92,7 +92,7 @@ def paired_tests(runs: Sequence[Run], arguments: argparse.Namespace) -> str:
 
 
 def _labels(first: Run, second: Run) -> tuple[str, str]:
-    """What tells two runs apart: their strategies, else their folders."""
+    """Return what distinguishes two runs: their strategies, else their folders."""
     if first.result.strategy != second.result.strategy:
         return first.result.strategy, second.result.strategy
     return str(first.folder), str(second.folder)
@@ -101,30 +101,37 @@ def _labels(first: Run, second: Run) -> tuple[str, str]:
 def _rolled_out(
     first: Run, second: Run, labels: tuple[str, str], arguments: argparse.Namespace, alpha: float
 ) -> str:
-    """Run both final policies on the same episodes, and compare what came of them."""
+    """Run both final policies on the same episodes, and compare the outcomes."""
     from clframe.api import load_learner
     from clframe.report import paired
     from clframe.robot.paired_rollouts import Policy, common_tasks, run_in_turns
     from clframe.utils.sequential_tests import Decision, decide
 
-    one, two = (Policy(load_learner(run.folder)[0], str(run.folder)) for run in (first, second))
-    names = common_tasks(one, two)
+    first_policy, second_policy = (
+        Policy(load_learner(run.folder)[0], str(run.folder)) for run in (first, second)
+    )
+    names = common_tasks(first_policy, second_policy)
     most = arguments.rollouts * len(names)
     end: Decision | None = None
 
     def pairs() -> list[paired.Pair]:
-        return [paired.Pair("", name, one.outcomes(name), two.outcomes(name)) for name in names]
+        return [
+            paired.Pair("", name, first_policy.outcomes(name), second_policy.outcomes(name))
+            for name in names
+        ]
 
     def decided() -> bool:
         nonlocal end
         end = decide(*paired.in_turns(pairs()), most=most, alpha=alpha)
         return end is not None
 
-    run_in_turns(one, two, arguments.rollouts, decided if arguments.sequential else None)
-    found = pairs()
+    run_in_turns(
+        first_policy, second_policy, arguments.rollouts, decided if arguments.sequential else None
+    )
+    finished_pairs = pairs()
     markdown = arguments.format == "markdown"
     if end is None:
-        return paired.table(found, labels, markdown)
-    run = 2 * sum(map(len, found))
+        return paired.table(finished_pairs, labels, markdown)
+    run = 2 * sum(map(len, finished_pairs))
     text = paired.describe(end, labels, most, len(names), alpha)
     return f"{text}{run} rollouts were run, in rounds of a few of each task.\n"

@@ -1,4 +1,4 @@
-"""``clframe data check`` for data sets of images: what is found, missing and unreadable."""
+"""``clframe data check`` for data sets of images: present, missing and unreadable files."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ if TYPE_CHECKING:
     from clframe.streams.custom.listing import Entry
 
 _SHOWN = 5
-"""Names of a list that are printed; the rest is counted."""
+"""Maximum names printed of a list; the others are counted."""
 _UNSCALED = ("folder", "file_list", "hf")
-"""Streams that leave images as large as they are."""
+"""Streams that do not scale images."""
 _LARGE = 256
 _SIDES = (32, 64, 128, 224)
-"""Sides that are suggested."""
+"""Image sides that are suggested."""
 _IN_TEN = ("tiny_imagenet", "imagenet_r", "cub200")
 _TEN = 10
-"""Experiences of these streams, each with classes of its own."""
+"""Experiences of these streams, each with its own classes."""
 
 
 def check_images(stream: str, path: Path, quick: bool) -> None:
-    """Print what a folder or list holds for a stream.
+    """Print the content of a folder or list for a stream.
 
     Args:
         stream: The stream's name.
         path: The folder or list.
-        quick: Look only whether files are there.
+        quick: Only check whether files exist.
 
     Raises:
-        DataError: The stream cannot use it as it is; the sentence says why.
+        DataError: The stream cannot use it; the message says why.
     """
     from clframe.streams.custom.image_data import survey
 
@@ -54,7 +54,7 @@ def check_images(stream: str, path: Path, quick: bool) -> None:
     absent = {id(image) for image in gone}
     here = [image for image in images if id(image) not in absent]
     if quick:
-        print_out("not opened: --quick was given, so the command to train with is not known")
+        print_out("not opened: --quick was given, so the command to train with is unknown")
         _check_classes(entries, path)
         return
     unreadable, sizes = survey(here, None, "rgb")
@@ -78,10 +78,10 @@ def check_images(stream: str, path: Path, quick: bool) -> None:
 
 
 def _check_classes(entries: Sequence[Entry], path: Path) -> None:
-    """Refuse classes that a stream cannot both learn and test on.
+    """Refuse classes that a stream cannot both train and test on.
 
     Raises:
-        DataError: With these classes.
+        DataError: Names these classes.
     """
     alone = _in_one_split(entries)
     if alone:
@@ -98,10 +98,10 @@ def _check_classes(entries: Sequence[Entry], path: Path) -> None:
 
 
 def _command(stream: str, settings: Mapping[str, Any]) -> str:
-    """Return the command that trains on the data; it has been tried up to the stream.
+    """Return a command that trains on the data, tested up to the stream.
 
     Raises:
-        DataError: The stream does not take it.
+        DataError: The stream does not accept the data.
     """
     from clframe.api import stream as make
     from clframe.utils.hydra_quote import override_value
@@ -110,12 +110,12 @@ def _command(stream: str, settings: Mapping[str, Any]) -> str:
         make(stream, **settings)
     except ClframeError as error:
         raise DataError(f"stream={stream} cannot use '{settings['path']}': {error}") from error
-    words = [f"stream.{name}={override_value(value)}" for name, value in settings.items()]
-    return shlex.join(["clframe", "fit", f"stream={stream}", *words])
+    arguments = [f"stream.{name}={override_value(value)}" for name, value in settings.items()]
+    return shlex.join(["clframe", "fit", f"stream={stream}", *arguments])
 
 
 def _side_for(sizes: Counter[tuple[int, int]]) -> int | None:
-    """Return the side to scale images to; None if they are equally large and small enough.
+    """Return the side to scale images to; None if they are all small and of the same size.
 
     >>> _side_for(Counter({(28, 28): 9})), _side_for(Counter({(640, 480): 9, (48, 40): 2}))
     (None, 224)
@@ -127,17 +127,17 @@ def _side_for(sizes: Counter[tuple[int, int]]) -> int | None:
 
 
 def _empty_folders(root: Path) -> list[Path]:
-    """Return the innermost folders in which there is no image, as a class would be missing."""
+    """Return the innermost folders without an image, which may be missing classes."""
     from clframe.streams.custom.listing import SUFFIXES
 
-    found = []
+    empty = []
     for folder in sorted(path for path in root.rglob("*") if path.is_dir()):
-        hidden = any(part.startswith(".") for part in folder.relative_to(root).parts)
+        hidden = any(name.startswith(".") for name in folder.relative_to(root).parts)
         inside = list(folder.iterdir())
-        if hidden or any(one.is_dir() or one.suffix.lower() in SUFFIXES for one in inside):
+        if hidden or any(child.is_dir() or child.suffix.lower() in SUFFIXES for child in inside):
             continue
-        found.append(folder)
-    return found
+        empty.append(folder)
+    return empty
 
 
 def _reader(stream: str) -> Callable[[Path], list[Entry]]:
@@ -164,18 +164,18 @@ def _reader(stream: str) -> Callable[[Path], list[Entry]]:
 
 
 def _table(entries: Sequence[Entry]) -> list[str]:
-    """One line for each split and part, with its images and classes."""
+    """Return one line for each split and part, with its images and classes."""
     rows: Counter[tuple[str, str]] = Counter()
     classes: dict[tuple[str, str], set[str | int]] = {}
     for entry in entries:
-        part = next(iter(entry.columns.values()), "") if len(entry.columns) == 1 else ""
-        key = (entry.split or "not split", part)
+        column = next(iter(entry.columns.values()), "") if len(entry.columns) == 1 else ""
+        key = (entry.split or "not split", column)
         rows[key] += 1
         classes.setdefault(key, set()).add(entry.label)
     lines = [f"{'split':<12}{'part':<14}{'classes':>8}{'images':>10}"]
-    for split, part in sorted(rows):
-        n, own = rows[split, part], len(classes[split, part])
-        lines.append(f"{split:<12}{part:<14}{own:>8}{n:>10,}")
+    for split, column in sorted(rows):
+        n, own = rows[split, column], len(classes[split, column])
+        lines.append(f"{split:<12}{column:<14}{own:>8}{n:>10,}")
     return lines
 
 

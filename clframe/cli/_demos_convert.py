@@ -1,4 +1,4 @@
-"""``clframe demos export|import``: demonstrations in the layouts of others."""
+"""``clframe demos export|import``: demonstrations in the layouts of other programs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _HDF5 = (".hdf5", ".h5")
 
 
 def add_subcommands(parser: Parser) -> None:
-    """The arguments of both commands."""
+    """Add the parsers of both commands."""
     export = parser.add_subcommand(
         "export",
         "Write demonstrations as a data set of LeRobot, or as files of robomimic or LIBERO.",
@@ -39,7 +39,7 @@ def add_subcommands(parser: Parser) -> None:
     add("--to", required=True, choices=LAYOUTS, help="the layout")
     add("--out", type=Path, required=True, metavar="PATH", help="folder, or FILE.hdf5")
     add("--task", metavar="NAME", help="only this task of the stream")
-    add("--n", type=whole(1), metavar="N", help="of each task; default: as the stream says, or all")
+    add("--n", type=whole(1), metavar="N", help="number per task; default: the stream's, or all")
     add("--video", action="store_true", help="lerobot: colour images as mp4; needs av")
     add("--fps", type=whole(1), default=20, metavar="N", help="lerobot: steps a second; default 20")
     read = parser.add_subcommand(
@@ -59,23 +59,23 @@ def export(
     """Write demonstrations in another layout.
 
     Args:
-        arguments: Of the command.
-        resolve: The data folder, the tasks of the stream that is named, and how many demonstrations
-            of each it wants.
+        arguments: Arguments of the command.
+        resolve: Returns the data folder, the tasks of the stream, and the number of demonstrations
+            of each.
     """
     from clframe.robot.formats import libero, robomimic
     from clframe.robot.formats.lerobot.write import write
 
     if arguments.video and arguments.to != "lerobot":
         raise SettingError("clframe demos export: --video is for --to lerobot")
-    found = _recordings(arguments, resolve)
+    recordings = _recordings(arguments, resolve)
     out = arguments.out.expanduser()
     if arguments.to == "lerobot":
-        for sentence in write(out, found, arguments.fps, arguments.video):
+        for sentence in write(out, recordings, arguments.fps, arguments.video):
             print_out(sentence)
-        print_out(f"{len(found)} task{'s' * (len(found) > 1)} in {out}")
+        print_out(f"{len(recordings)} task{'s' * (len(recordings) > 1)} in {out}")
         return
-    for recording, path in zip(found, _targets(out, found.names), strict=True):
+    for recording, path in zip(recordings, _targets(out, recordings.names), strict=True):
         if arguments.to == "robomimic":
             robomimic.write(path, recording)
         else:
@@ -95,7 +95,7 @@ def _recordings(
     files = [Path(word).expanduser() for word in arguments.settings if "=" not in word]
     if bool(files) == (len(files) < len(arguments.settings)) or not arguments.settings:
         raise SettingError(
-            "clframe demos export needs files of demonstrations or stream=NAME, and not both"
+            "clframe demos export needs either files of demonstrations or stream=NAME"
         )
     if files:
         if arguments.task is not None:
@@ -108,14 +108,14 @@ def _recordings(
 
     def load(number: int) -> Recording:
         how = tasks[number]
-        found = read(collect.path_of(how.robot, folder, how.goal_seed), n)
-        return found if arguments.to == "lerobot" else _with_models(how, found)
+        recording = read(collect.path_of(how.robot, folder, how.goal_seed), n)
+        return recording if arguments.to == "lerobot" else _with_models(how, recording)
 
     return Recordings([how.robot.name for how in tasks], load)
 
 
 def _with_models(how: Evaluation, recording: Recording) -> Recording:
-    """The same, with the model of each episode's world where its environment tells it."""
+    """Add the model of each episode's world, if its environment provides it."""
     import dataclasses
 
     environment = how.robot.make_recording()
@@ -125,14 +125,14 @@ def _with_models(how: Evaluation, recording: Recording) -> Recording:
             environment.reset(seed=demo.seed)
             models.append(environment.model_file())
     environment.close()
-    known = [model for model in models if model is not None]
-    if len(known) < len(recording.demos):
+    found_models = [model for model in models if model is not None]
+    if len(found_models) < len(recording.demos):
         return recording
-    return dataclasses.replace(recording, models=known)
+    return dataclasses.replace(recording, models=found_models)
 
 
 def _targets(out: Path, names: Sequence[str]) -> list[Path]:
-    """A file for each task: the one named, or one in the folder named."""
+    """Return a file for each task: the named file, or one in the named folder."""
     if out.suffix not in _HDF5:
         paths = [out / f"{file_name(name)}_demo.hdf5" for name in names]
     elif len(names) == 1:
@@ -141,30 +141,30 @@ def _targets(out: Path, names: Sequence[str]) -> list[Path]:
         raise SettingError(f"{len(names)} tasks do not fit into one file '{out}'; name a folder")
     for path in paths:
         if path.exists():
-            raise DataError(f"'{path}' is there already; remove it, or choose another --out")
+            raise DataError(f"'{path}' already exists; remove it, or choose another --out")
         if paths.count(path) > 1:
-            raise DataError(f"two tasks are called '{path.stem}'; export them apart")
+            raise DataError(f"two tasks are called '{path.stem}'; export them separately")
     return paths
 
 
 def import_(arguments: argparse.Namespace) -> None:
-    """Write what others wrote in our own layout."""
+    """Write other programs' demonstrations in our own layout."""
     from clframe.robot.formats import robomimic
     from clframe.robot.formats.lerobot.read import recordings
     from clframe.robot.formats.recording import with_state, write
 
     source = arguments.path.expanduser()
-    found: Sequence[Recording]
+    loaded: Sequence[Recording]
     if source.is_file():
-        found = [robomimic.read(source)]
-        names = [found[0].name]
+        loaded = [robomimic.read(source)]
+        names = [loaded[0].name]
     else:
-        found = recordings(source)
-        names = found.names
-    for recording, path in zip(found, _targets(arguments.out.expanduser(), names), strict=True):
-        complete, parts = with_state(recording)
-        if parts:
-            print_out(f"{recording.name}: the state is put together of {', '.join(parts)}")
+        loaded = recordings(source)
+        names = loaded.names
+    for recording, path in zip(loaded, _targets(arguments.out.expanduser(), names), strict=True):
+        complete, sources = with_state(recording)
+        if sources:
+            print_out(f"{recording.name}: the state is assembled from {', '.join(sources)}")
         write(path, complete)
         steps = sum(len(demo) for demo in complete.demos)
         print_out(

@@ -1,8 +1,8 @@
-"""``clframe doctor --gpu``: does everything that runs on the CPU run on this machine's GPU?
+"""``clframe doctor --gpu``: check that everything that runs on the CPU also runs on the GPU.
 
-Every method learns a toy stream on both. On the GPU a run is also killed and resumed, with data in
-main memory, in mixed precision, compiled, as CUDA graphs and, where there are several, on two GPUs.
-Steps that wait for the GPU are counted. The report says what was found.
+Every method trains on a toy stream on both. On the GPU a run is also killed and resumed, with data
+in main memory, in mixed precision, compiled, as CUDA graphs and, if there are several, on two GPUs.
+Steps that wait for the GPU are counted. The results go into a report.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from clframe.utils.version import __version__
 Lines = Iterator[tuple[bool, str]]
 
 _FAR = 0.2
-"""Of accuracy: further apart the same lifetime on CPU and GPU are not rounding alone. (A toy stream
+"""Maximum difference in accuracy of the same lifetime on CPU and GPU due to rounding. (A toy stream
 has 80 samples a task, and sums that differ in their last digits lead to other weights.)"""
 _MEASURES_ONLY = ("continual_world",)
-"""Needs other runs' folders."""
+"""Methods that need other runs' folders."""
 ON_TWO = (
     "fit stream=split_mnist stream.n_experiences=2 strategy=er trainer.max_steps=20 logger=null "
     "run_dir=false trainer.devices=2 trainer.strategy=ddp"
 )
-"""A run of two processes, each with its GPU."""
+"""A run of two processes, each with its own GPU."""
 _SMALL: dict[str, dict[str, Any]] = {
     "generative_replay": {"hidden": [16], "latent": 4},
     "feedback_replay": {"hidden": [16], "latent": 4},
@@ -42,17 +42,17 @@ _SMALL: dict[str, dict[str, Any]] = {
 
 
 def main(out: Path) -> int:
-    """Run all checks, print and write what they say; exit 0 if nothing is bad."""
+    """Run all checks, print and write the results; exit 0 if nothing is bad."""
     import torch
 
     if not torch.cuda.is_available():
         raise SettingError(
-            "doctor --gpu checks a CUDA device, and torch finds none on this machine: clframe "
-            "doctor says what there is"
+            "doctor --gpu checks a CUDA device, but torch finds none on this machine: see clframe "
+            "doctor for the devices there are"
         )
     if not out.absolute().parent.is_dir():
         raise SettingError(f"--out: there is no folder '{out.parent}' for the report")
-    # Read when cuBLAS is first used, and needed for what must give the same bits.
+    # cuBLAS reads it on first use, and needs it for reproducible bits.
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     lines, broken = [f"# clframe on {torch.cuda.get_device_name(0)}", ""], 0
     for title, check in CHECKS.items():
@@ -70,17 +70,17 @@ def main(out: Path) -> int:
 
 
 def _guarded(check: Callable[[], Lines]) -> Lines:
-    """The lines of a check; what stops it is a bad line, whatever it is."""
+    """Return the lines of a check; any exception becomes a bad line."""
     try:
         yield from check()
-    except Exception as error:  # the report is there to say it
+    except Exception as error:  # The report contains it.
         yield False, _sentence(error)
 
 
 def _sentence(error: Exception) -> str:
-    """What an error is and its first line, which may be all there is or not be there."""
-    said = (str(error).splitlines() or [""])[0]
-    return f"{type(error).__name__}: {said}" if said else type(error).__name__
+    """Return an error's type and the first line of its message, if it has one."""
+    first_line = (str(error).splitlines() or [""])[0]
+    return f"{type(error).__name__}: {first_line}" if first_line else type(error).__name__
 
 
 # ---------------------------------------------------------------- checks
@@ -109,7 +109,7 @@ def _machine() -> Lines:
 
 
 def _methods() -> Lines:
-    """Every method, on the CPU and on the GPU."""
+    """Run every method on the CPU and on the GPU."""
     from clframe.core.registry import discover
     from clframe.strategies import known_strategies
     from clframe.testing import toy_run, toy_stream
@@ -139,7 +139,9 @@ def _methods() -> Lines:
                     )[0].matrix.values
                     for device in ("cpu", "cuda")
                 }
-            except Exception as error:  # of whatever kind: the other methods are checked as well
+            except (
+                Exception
+            ) as error:  # Of any kind, so that the other methods are checked as well.
                 yield False, f"{name} ({scenario}): {_sentence(error)}"
                 continue
             apart = float(abs(results["cpu"] - results["cuda"]).mean())
@@ -147,7 +149,7 @@ def _methods() -> Lines:
 
 
 def _resume() -> Lines:
-    """Resumed at a step, with what is drawn on the GPU: the same bits as without."""
+    """Check that a run resumed at a step has the same bits, with random numbers from the GPU."""
     import torch
 
     from clframe.core.plugin import Plugin
@@ -159,17 +161,17 @@ def _resume() -> Lines:
     before = torch.are_deterministic_algorithms_enabled()
     try:
         whole, learner = toy_run(copy.deepcopy(plugins), toy_stream(), **options)
-        parts, resumed = killed_run(plugins, toy_stream(), **options)
+        in_parts, resumed = killed_run(plugins, toy_stream(), **options)
     finally:
         torch.use_deterministic_algorithms(before)
     state = resumed.state_dict()
     same = all(torch.equal(value, state[key]) for key, value in learner.state_dict().items())
-    yield bool((whole.matrix.values == parts.matrix.values).all()), "resumed: the same matrix"
+    yield bool((whole.matrix.values == in_parts.matrix.values).all()), "resumed: the same matrix"
     yield same, "resumed: the same bits in all weights"
 
 
 def _memory() -> Lines:
-    """Data on the GPU, and in main memory, from where batches come through pinned memory."""
+    """Compare data on the GPU with data in main memory (batches through pinned memory)."""
     from clframe.testing import toy_run, toy_stream
 
     there, _ = toy_run([], toy_stream(), accelerator="cuda")
@@ -180,7 +182,7 @@ def _memory() -> Lines:
 
 
 def _waits() -> Lines:
-    """Synchronizations that torch itself sees in the steps of a run."""
+    """Count the synchronizations that torch sees in the steps of a run."""
     import torch
 
     from clframe.testing import toy_run, toy_stream
@@ -196,13 +198,13 @@ def _waits() -> Lines:
         finally:
             torch.cuda.set_sync_debug_mode("default")
         counts.append(sum("synchroniz" in str(warning.message) for warning in seen))
-    # Fifty steps more; an epoch and an evaluation may wait a few times, a step may not.
+    # Fifty more steps: an epoch and an evaluation may wait a few times, a step may not.
     each = (counts[1] - counts[0]) / 50
     yield each < 0.5, f"{each:g} synchronizations a step (naive)"
 
 
 def _speed() -> Lines:
-    """Steps of the default perceptron on both devices."""
+    """Measure steps of the default perceptron on both devices."""
     from clframe.testing import prepare, run_built, toy_stream
 
     for device in ("cpu", "cuda"):
@@ -218,7 +220,7 @@ def _speed() -> Lines:
 
 
 def _options() -> Lines:
-    """What only a GPU can do, or does in another way."""
+    """Check options that only a GPU has, or that differ there."""
     from clframe.testing import toy_run, toy_stream
 
     for options in (
@@ -231,7 +233,7 @@ def _options() -> Lines:
         setting = " ".join(f"trainer.{key}={value}" for key, value in options.items())
         try:
             result, _ = toy_run([], toy_stream("task"), accelerator="cuda", **options)
-        except Exception as error:  # of whatever kind: the other options are checked as well
+        except Exception as error:  # Of any kind, so that the other options are checked as well.
             yield False, f"{setting}: {_sentence(error)}"
             continue
         learned = float(result.matrix.values[-1].mean())
@@ -239,7 +241,7 @@ def _options() -> Lines:
 
 
 def _several() -> Lines:
-    """Two GPUs, which talk through NCCL."""
+    """Run on two GPUs, which communicate through NCCL."""
     import torch
 
     if torch.cuda.device_count() < 2:
@@ -248,13 +250,13 @@ def _several() -> Lines:
     yield _run_command(f"{ON_TWO} trainer.accelerator=cuda")
 
 
-def _run_command(words: str) -> tuple[bool, str]:
-    """Whether a command of clframe ends well, in a process of its own."""
+def _run_command(arguments: str) -> tuple[bool, str]:
+    """Run a command of clframe in its own process; return whether it succeeds."""
     done = subprocess.run(
-        [sys.executable, "-m", "clframe", *words.split()], capture_output=True, text=True
+        [sys.executable, "-m", "clframe", *arguments.split()], capture_output=True, text=True
     )
-    said = (done.stderr.strip().splitlines() or [""])[-1] if done.returncode else ""
-    return done.returncode == 0, f"clframe {words}: exit {done.returncode} {said}".rstrip()
+    last_line = (done.stderr.strip().splitlines() or [""])[-1] if done.returncode else ""
+    return done.returncode == 0, f"clframe {arguments}: exit {done.returncode} {last_line}".rstrip()
 
 
 CHECKS: dict[str, Callable[[], Lines]] = {

@@ -1,4 +1,4 @@
-"""What ``clframe fit --help`` shows below the options: groups with their names, and other keys."""
+"""The help of ``clframe fit`` below the options: groups with their names, and other keys."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from clframe.config.name_lists import plural
 from clframe.utils.console import wrap
 
 _MANY = 6
-"""Names that begin alike and are more than this are one entry of the help."""
+"""Maximum number of names with the same beginning that are listed separately."""
 
 
 def choices() -> str:
@@ -19,11 +19,11 @@ def choices() -> str:
     import importlib.resources
 
     text = (importlib.resources.files("clframe.configs") / "fit.yaml").read_text(encoding="utf-8")
-    known = name_catalog.cached()
+    catalog = name_catalog.cached()
     first = "groups, chosen by GROUP=NAME; settings are GROUP.SETTING=VALUE or SETTING=VALUE:"
     lines = wrap(first)
     for group in dict.fromkeys([*re.findall(r"^  - (?:optional )?(\w+):", text, re.M), *SETTINGS]):
-        names = known.groups.get(group, []) if known is not None else []
+        names = catalog.groups.get(group, []) if catalog is not None else []
         listed = ", ".join(_shortened(names)) or f"see clframe list {plural(group)}"
         lines += _columns(group, listed)
     lines += ["", "other keys:"]
@@ -39,20 +39,20 @@ def _columns(name: str, text: str) -> list[str]:
 
 
 def _root_keys(text: str) -> Iterator[tuple[str, str]]:
-    """The keys of fit.yaml with the comments above them."""
+    """Yield the keys of fit.yaml with the comments above them."""
     comment: list[str] = []
     for line in text.partition("\n\n")[2].splitlines():
         key = re.match(r"(\w+):", line)
         if line.startswith("# "):
             comment.append(line[2:])
         elif key and key[1] not in ("hydra", *SETTINGS):
-            yield key[1], " ".join(comment) or "of everything that is drawn"
+            yield key[1], " ".join(comment) or "seed of all random numbers"
         if not line.startswith("#"):
             comment = []
 
 
 def _shortened(names: Sequence[str]) -> list[str]:
-    """The names, with one entry for many that begin alike.
+    """Return the names, with one entry for many that begin alike.
 
     >>> _shortened(["mlp", *(f"task_{i}" for i in range(9))])
     ['mlp', 'task_* (9)']

@@ -1,9 +1,9 @@
-"""A process that has imported everything once and forks a fresh process for every run.
+"""A process that imports everything once and forks a fresh process for every run.
 
-Importing torch and its company takes seconds, which a sweep of short runs would pay for each. This
-process does it once, trains nothing and starts no thread, so a copy of it is a clean beginning. It
-takes requests as lines of JSON on standard input and answers each end of a run on standard output.
-When the sweep is gone, standard input ends, and the runs are asked to save and leave.
+Importing torch and related packages takes seconds, which every short run of a sweep would pay. This
+process imports them once, trains nothing and starts no thread, so a copy of it is a clean start. It
+reads requests as lines of JSON from standard input and reports each end of a run on standard
+output. When the sweep is gone, standard input ends, and the runs are asked to save and exit.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from typing import Any
 
 from clframe.sweep.lines import Lines
 
-PRELOADS = sys.platform == "linux"  # elsewhere a fork after such imports is not safe
-_GRACE = 120.0  # seconds a run has to save after its sweep is gone
-_PDEATHSIG = 1  # of prctl(2): the signal that a process gets when its parent has ended
+PRELOADS = sys.platform == "linux"  # On other systems a fork after such imports is not safe.
+_GRACE = 120.0  # Seconds a run has to save after its sweep is gone.
+_PDEATHSIG = 1  # Of prctl(2): the signal that a process gets when its parent has ended.
 _FOR_THE_RUNS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2)
 
 
 def serve() -> list[str] | None:
-    """Start runs as asked until standard input ends.
+    """Start runs on request until standard input ends.
 
     Returns:
-        In the process of a run: the words after `clframe fit`. In the server, at its end: None.
+        In the process of a run: the arguments after `clframe fit`. In the server, at its end: None.
     """
     # The sweep or a cluster stops the runs; the server must outlive them.
     for number in _FOR_THE_RUNS:
@@ -57,7 +57,7 @@ def serve() -> list[str] | None:
                 continue
             child = os.fork()
             if child == 0:
-                # From Python 3.12 on, asyncio has done so already where something imported it.
+                # Since Python 3.12, asyncio has done so already if something imported it.
                 signal.set_wakeup_fd(-1)
                 os.close(woken)
                 os.close(wake)
@@ -71,7 +71,7 @@ def serve() -> list[str] | None:
 
 
 def _reap(children: dict[int, str]) -> None:
-    """Answer for the runs that have ended."""
+    """Report the runs that have ended."""
     while children:
         child, status = os.waitpid(-1, os.WNOHANG)
         if child == 0:
@@ -79,23 +79,23 @@ def _reap(children: dict[int, str]) -> None:
         answer = {"name": children.pop(child), "code": os.waitstatus_to_exitcode(status)}
         try:
             os.write(1, json.dumps(answer).encode() + b"\n")
-        except BrokenPipeError:  # nobody listens any more
+        except BrokenPipeError:  # Nobody listens any more.
             return
 
 
 def _signal(children: dict[int, str], number: int) -> None:
     for child in children:
-        os.kill(child, number)  # not reaped yet, so the number is still theirs
+        os.kill(child, number)  # It is not reaped yet, so the number is still its own.
 
 
 def _become(request: dict[str, Any]) -> None:
-    """Turn this copy into the process of a run: its own output, signals and environment."""
+    """Turn this copy into the process of a run, with its own output, signals and environment."""
     _stop_with_server()
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     # SIGUSR1 and SIGUSR2 stay ignored: a cluster sends them to all processes of a job before it
-    # takes the machine away, and whoever waits for the run answers them.
+    # takes the machine away, and the process that waits for the run handles them.
     for descriptor, path, flags in (
         (0, os.devnull, os.O_RDONLY),
         (1, request["log"], os.O_WRONLY | os.O_APPEND | os.O_CREAT),
@@ -111,9 +111,9 @@ def _become(request: dict[str, Any]) -> None:
 
 
 def _stop_with_server() -> None:
-    """Let this run save and leave if the server is killed: nobody would wait for it any more.
+    """Let this run save and exit if the server is killed, because nobody waits for it any more.
 
-    The server has one thread, so the system's own way to say so can be relied on.
+    The server has one thread, so the system's own mechanism is reliable.
     """
     if sys.platform == "linux":
         import ctypes
@@ -134,8 +134,8 @@ def main() -> int:
         import clframe.config.compose  # noqa: F401
 
         discover([])
-    words = serve()
-    return 0 if words is None else clframe_main(["fit", *words])
+    arguments = serve()
+    return 0 if arguments is None else clframe_main(["fit", *arguments])
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Show a result: the matrix and the headline metrics."""
+"""Show a result: the matrix and the main metrics."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from clframe.metrics.catalog import CATALOG
 from clframe.utils.console import colored, matrix_table, print_lines, print_out, printable, wrap
 
 _FIRST = ("gem", "openloris", "libero")
-"""The families most people look for first; others follow in the order of the catalogue."""
+"""The most important families; others follow in the order of the catalogue."""
 
 
 def headline(metrics: Mapping[str, Mapping[str, Any]], measure: str = "accuracy") -> str:
-    """The metrics most people look at first, each under its full name.
+    """Return the main metrics, each under its full name.
 
     Args:
         metrics: By family and name.
-        measure: What the matrix holds; what robots reach is called success.
+        measure: The measure in the matrix; for robots it is success.
     """
     shown = [(name.partition("."), info.words) for name, info in CATALOG.items() if info.words]
     shown.sort(key=lambda item: _FIRST.index(item[0][0]) if item[0][0] in _FIRST else len(_FIRST))
     lines = []
-    for (family, _, key), words in shown:
+    for (family, _, key), meaning in shown:
         value = metrics.get(family, {}).get(key)
         if isinstance(value, int | float):
-            words = words.replace("accuracy", measure)
-            lines += wrap(words, 30, f"{family + '.' + key:<20}{value:>8.3f}  ")
+            meaning = meaning.replace("accuracy", measure)
+            lines += wrap(meaning, 30, f"{family + '.' + key:<20}{value:>8.3f}  ")
     return "\n".join(lines)
 
 
@@ -37,7 +37,7 @@ def _say(text: str) -> None:
 
 
 def show(result: Any) -> None:
-    """The matrix and the headline metrics."""
+    """Print the matrix and the main metrics."""
     content = result.matrix.to_json()
     color = colored(sys.stdout)
     width = shutil.get_terminal_size((100, 24)).columns if sys.stdout.isatty() else None
@@ -61,7 +61,7 @@ def show(result: Any) -> None:
 
 
 def _say_classes(results: Sequence[Any]) -> None:
-    """Say which class is the worst, if classes differ in size."""
+    """Print which class is the worst, if classes differ in size."""
     from clframe.evaluation.class_sizes import class_line
 
     line = class_line(results)
@@ -70,7 +70,7 @@ def _say_classes(results: Sequence[Any]) -> None:
 
 
 def show_seeds(results: Sequence[Any]) -> None:
-    """The mean matrix over seeds, and the headline metrics with their standard errors."""
+    """Print the mean matrix over seeds, and the main metrics with their standard errors."""
     from clframe.utils.statistics import summarize
 
     first = results[0]

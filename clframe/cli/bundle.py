@@ -11,11 +11,11 @@ from clframe.utils.console import print_out
 
 
 def parser() -> Parser:
-    """The arguments of the command."""
+    """Return the parser of the command."""
     parser = Parser(
         "bundle",
         "Pack a finished run into one file: settings, matrix, versions, and the checkpoints before "
-        "and after chosen experiences, so that clframe verify FILE can learn these again.",
+        "and after chosen experiences, so that clframe verify FILE can retrain these.",
         [
             ("clframe bundle RUN", "RUN.zip, with the last experience"),
             ("clframe bundle RUN --experiences 1,3 --out mine.zip", "with the first and third"),
@@ -23,15 +23,18 @@ def parser() -> Parser:
     )
     parser.add_argument("run", type=Path, metavar="RUN", help="a run folder")
     parser.add_argument(
-        "--experiences", default="", metavar="K,...", help="which can be verified; else the last"
+        "--experiences",
+        default="",
+        metavar="K,...",
+        help="which can be verified; default: the last",
     )
-    parser.add_argument("--out", type=Path, metavar="FILE", help="the .zip file; else RUN.zip")
+    parser.add_argument("--out", type=Path, metavar="FILE", help="the .zip file; default: RUN.zip")
     return parser
 
 
-def main(words: Sequence[str]) -> int:
+def main(argv: Sequence[str]) -> int:
     """Write the bundle and print its name."""
-    arguments = parser().parse(words)
+    arguments = parser().parse(argv)
     numbers = [word.strip() for word in arguments.experiences.split(",") if word.strip()]
     for number in numbers:
         if not number.isdecimal():

@@ -1,7 +1,7 @@
-"""``clframe check``: the contract of a plugin, stream, model or metric, and a verdict.
+"""``clframe check``: check the contract of a plugin, stream, model or metric.
 
-The checks run in a process of their own (:mod:`clframe.cli._check_worker`), because what is checked
-may print, loop for ever or exit. It sends a line of JSON for each item.
+The checks run in their own process (:mod:`clframe.cli._check_worker`), because the checked code may
+print, loop for ever or exit. It sends a line of JSON for each item.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from clframe.utils.console import colored, print_lines, print_out
 
 OK, FAILED, NOT_CHECKED = "ok", "FAILED", "not checked"
 CHILD = ("-m", "clframe.cli._check_worker")
-"""What the process that checks runs."""
+"""The command of the process that runs the checks."""
 ESSENTIAL = ("learns", "contract")
-"""Without these nothing can be said."""
+"""Without these items the others cannot be checked."""
 _COLORS = {OK: 32, FAILED: 31, NOT_CHECKED: 33}
 
 
 def parser() -> Parser:
-    """The arguments of the command."""
+    """Return the parser of the command."""
     parser = Parser(
         "check",
         "Check that a plugin, stream, model or metric keeps its contract: hooks, settings, saved\n"
@@ -52,15 +52,15 @@ def parser() -> Parser:
     return parser
 
 
-def main(words: Sequence[str]) -> int:
-    """Check, print a line for each item, and say in the exit code how it went."""
-    arguments = parser().parse(words)
-    what = arguments.what
-    is_file = what.endswith(".py") or Path(what).exists()
-    if is_file and not Path(what).is_file():
-        raise PluginError(f"there is no file '{what}'")
-    files = [what] if is_file else []
-    name = arguments.name or ("" if is_file else what)
+def main(argv: Sequence[str]) -> int:
+    """Check, print a line for each item, and return the verdict as exit code."""
+    arguments = parser().parse(argv)
+    target = arguments.what
+    is_file = target.endswith(".py") or Path(target).exists()
+    if is_file and not Path(target).is_file():
+        raise PluginError(f"there is no file '{target}'")
+    files = [target] if is_file else []
+    name = arguments.name or ("" if is_file else target)
     items: list[dict[str, Any]] = []
     shown = ""
     for item in checked(files, name, arguments.timeout):
@@ -88,12 +88,12 @@ def _verdict(total: int, failed: int, left: int, unseen: bool) -> str:
     if failed:
         return f"{failed} of {total} items failed{rest}"
     if unseen:
-        return "cannot be checked here: no run came to its end"
+        return "cannot be checked here: no run finished"
     return f"keeps the contract: {total - left} of {total} items ok{rest}"
 
 
 def _line(item: dict[str, Any]) -> str:
-    """One item in as many lines as it takes."""
+    """Return the text of an item, in as many lines as it needs."""
     verdict = f"{item['verdict']:<12}"
     if colored(sys.stdout):
         verdict = f"\033[{_COLORS[item['verdict']]}m{verdict}\033[0m"
@@ -104,22 +104,22 @@ def _line(item: dict[str, Any]) -> str:
 
 
 def checked(files: Sequence[str], name: str, timeout: int) -> Iterator[dict[str, Any]]:
-    """What the process that checks says of each item, as it comes.
+    """Yield the results of the checking process as they come.
 
     Args:
-        files: With what is to be checked; none where it is installed.
-        name: Of one thing; empty for all that the files define.
-        timeout: Seconds that an item may take.
+        files: Files to check; empty for installed objects.
+        name: Name of one object; empty for everything that the files define.
+        timeout: Maximum seconds for an item.
     """
     reading, writing = os.pipe()
-    words = [str(writing), json.dumps({"files": list(files), "name": name})]
+    request = [str(writing), json.dumps({"files": list(files), "name": name})]
     child = subprocess.Popen(
-        [sys.executable, *CHILD, *words],
+        [sys.executable, *CHILD, *request],
         pass_fds=[writing],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=None if os.environ.get("CLFRAME_DEBUG") else subprocess.DEVNULL,
-        start_new_session=True,  # what it starts ends with it
+        start_new_session=True,  # Processes that it starts end with it.
     )
     os.close(writing)
     current: dict[str, Any] = {}
@@ -143,10 +143,9 @@ def checked(files: Sequence[str], name: str, timeout: int) -> Iterator[dict[str,
             os.killpg(child.pid, 9)
         child.wait()
     reason = (
-        f"ended the process (code {child.returncode}): a plugin must not leave by itself"
+        f"ended the process (code {child.returncode}): a plugin must not exit by itself"
         if ended
-        else f"did not end within {timeout} seconds: look for a loop without end, or give it "
-        "longer with --timeout"
+        else f"did not end within {timeout} seconds: look for an endless loop, or raise --timeout"
     )
     if not waiting and not current:
         yield {"problem": f"'{name or files[0]}' {reason}"}
@@ -157,12 +156,12 @@ def checked(files: Sequence[str], name: str, timeout: int) -> Iterator[dict[str,
         yield {
             **item,
             "verdict": NOT_CHECKED,
-            "words": "the check before it did not come to its end",
+            "words": "the check before it did not finish",
         }
 
 
 def _ends(child: subprocess.Popen[bytes]) -> bool:
-    """Whether a process whose messages have ended is about to end itself."""
+    """Return whether a process that has closed its output is about to end."""
     try:
         child.wait(2)
     except subprocess.TimeoutExpired:
@@ -171,11 +170,11 @@ def _ends(child: subprocess.Popen[bytes]) -> bool:
 
 
 def _messages(reading: int, timeout: int) -> Iterator[dict[str, Any]]:
-    """The lines of JSON until there are no more, or none has come for long."""
+    """Yield the lines of JSON until there are no more, or none has come for too long."""
     selector = selectors.DefaultSelector()
     selector.register(reading, selectors.EVENT_READ)
     text = b""
-    until = time.monotonic() + max(timeout, 60)  # the first one waits for everything to be loaded
+    until = time.monotonic() + max(timeout, 60)  # The first one waits for all imports.
     while selector.select(max(0.0, until - time.monotonic())):
         received = os.read(reading, 65536)
         if not received:

@@ -1,8 +1,8 @@
-"""The commands: their names, a line on each, and where they are. Nothing heavy is imported.
+"""The commands: names, one-line summaries and modules. Nothing heavy is imported.
 
-A built-in command is a module of this folder with ``parser()`` and ``main(words)``. An installed
+A built-in command is a module of this folder with ``parser()`` and ``main(argv)``. An installed
 package adds one with an entry point in the group ``clframe.commands``, which names a module with
-``main(words)`` or a function that takes the words; what it returns is the exit code.
+``main(argv)`` or a function that takes the arguments; its return value is the exit code.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ ENTRY_POINT_GROUP = "clframe.commands"
 
 @dataclass(frozen=True)
 class Command:
-    """One command.
+    """A command.
 
     Args:
-        name: What follows ``clframe``.
-        arguments: What follows the name, for the overview.
+        name: The name after ``clframe``.
+        arguments: The arguments after the name, for the overview.
         summary: One line.
-        point: Where it comes from, if an installed package brings it.
+        point: The entry point, if an installed package provides it.
     """
 
     name: str
@@ -40,13 +40,13 @@ class Command:
 
     @property
     def origin(self) -> str:
-        """The package that brings the command."""
+        """The package that provides the command."""
         if self.point is None:
             return "clframe"
         return self.point.dist.name if self.point.dist is not None else self.point.value
 
     def load(self) -> Callable[[Sequence[str]], int | None]:
-        """The function that does it.
+        """Return the function that runs it.
 
         Raises:
             PluginError: The command of an installed package cannot be loaded.
@@ -71,7 +71,7 @@ class Command:
         return loaded
 
     def parser(self) -> Parser | None:
-        """Its arguments; None for the command of a package, which reads its words itself."""
+        """Its parser; None for the command of a package, which parses its own arguments."""
         if self.point is not None:
             return None
         parser: Parser = self._module().parser()
@@ -86,30 +86,30 @@ BUILT_IN = (
     Command("eval", "RUN", "measure a run's final model on every task again"),
     Command("watch", "RUN", "follow a run in the terminal or, with --web, on a page"),
     Command("report", "RUN...", "write report.html"),
-    Command("compare", "RUN...", "table over strategies and seeds, with significance"),
-    Command("verify", "RUN", "learn an experience of a run again and compare every bit"),
-    Command("fork", "RUN --at EXPERIENCE", "a new lifetime from the end of an experience"),
-    Command("bundle", "RUN", "a run in one file that anyone can verify"),
-    Command("trust", "RUN", "confirm the code that a run of somebody else comes with"),
+    Command("compare", "RUN...", "compare strategies over seeds, with significance"),
+    Command("verify", "RUN", "retrain one experience of a run and compare every bit"),
+    Command("fork", "RUN --at EXPERIENCE", "start a new run from the end of an experience"),
+    Command("bundle", "RUN", "pack a run into one file that anyone can verify"),
+    Command("trust", "RUN", "confirm the code that comes with somebody else's run"),
     Command("wandb", "RUN...", "send finished runs to Weights & Biases"),
-    Command("list", "KIND or NAME", "every name that can be typed, and what its settings mean"),
+    Command("list", "KIND or NAME", "list registered names, or describe one and its settings"),
     Command("new", "KIND NAME", "write a plugin, stream, model, metric or package with its test"),
-    Command("check", "FILE or NAME", "does a plugin keep the contract? one line per item"),
-    Command("trace", "KEY=VALUE...", "the hook calls of one experience: who, what, how long"),
-    Command("l2", "LOG_DIR...", "lifelong-learning metrics of a log"),
+    Command("check", "FILE or NAME", "check the contract of a plugin, one line per item"),
+    Command("trace", "KEY=VALUE...", "show the hook calls of one experience, with times"),
+    Command("l2", "LOG_DIR...", "compute lifelong-learning metrics of a log"),
     Command("ste", "KEY=VALUE...", "train a single-task expert for each task, for l2 --ste"),
     Command("tasks", "ACTION ...", "generate, check or show BDDL task files"),
-    Command("data", "check NAME DIR", "what a data folder holds and what is missing"),
+    Command("data", "check NAME DIR", "show what a data folder holds and what is missing"),
     Command("demos", "ACTION ...", "make, check or play demonstrations of robot tasks"),
     Command("rollout", "RUN", "run episodes of a run's final policy, and record them"),
-    Command("doctor", "", "what this machine has and what is missing"),
-    Command("completion", "SHELL", "a script that completes commands with the Tab key"),
+    Command("doctor", "", "show what this machine has and what is missing"),
+    Command("completion", "SHELL", "print a script for completion with the Tab key"),
 )
 NAMES = frozenset(command.name for command in BUILT_IN)
 
 
 def installed() -> Iterator[Command]:
-    """The commands of installed packages, by name."""
+    """Yield the commands of installed packages, by name."""
     from clframe.utils import entry_points  # Importing Python's own module takes a while.
 
     for point in entry_points.entry_points_of(ENTRY_POINT_GROUP):
@@ -118,7 +118,7 @@ def installed() -> Iterator[Command]:
 
 
 def known() -> dict[str, Command]:
-    """All commands by name; one of a package cannot take the place of another."""
+    """Return all commands by name; a package cannot replace a built-in command."""
     commands = {command.name: command for command in BUILT_IN}
     for command in installed():
         commands.setdefault(command.name, command)
@@ -126,14 +126,14 @@ def known() -> dict[str, Command]:
 
 
 def checked() -> Iterator[tuple[bool, str]]:
-    """Whether each command of an installed package can be used, and a line on it."""
+    """Yield whether each command of an installed package works, and a line about it."""
     taken = {command.name: command for command in BUILT_IN}
     for command in installed():
         if command.name in taken:
             other = taken[command.name].origin
             yield (
                 False,
-                f"command '{command.name}' of {command.origin} is passed over: {other} has one of "
+                f"command '{command.name}' of {command.origin} is ignored: {other} has one of "
                 "that name",
             )
             continue
@@ -146,13 +146,13 @@ def checked() -> Iterator[tuple[bool, str]]:
 
 
 def overview() -> str:
-    """The help of ``clframe`` alone."""
+    """Return the help of ``clframe`` alone."""
     lines = ["clframe: continual learning as a composition of plugins", ""]
     lines += [line for command in BUILT_IN for line in _lines(command)]
     others = [command for command in known().values() if command.point is not None]
     if others:
         lines += ["", "of installed packages:", ""]
-        lines += [line for one in others for line in _lines(one, f" [{one.origin}]")]
+        lines += [line for other in others for line in _lines(other, f" [{other.origin}]")]
     lines += [
         "",
         "  clframe fit strategy=ewc stream=split_mnist scenario=task seed=1",
@@ -168,5 +168,5 @@ def overview() -> str:
 
 def _lines(command: Command, origin: str = "") -> list[str]:
     start = f"  {f'clframe {command.name} {command.arguments}':<29} "
-    words = f"{command.summary}{origin}".strip()
-    return wrap(words, 32, start) or [start.rstrip()]
+    text = f"{command.summary}{origin}".strip()
+    return wrap(text, 32, start) or [start.rstrip()]

@@ -22,19 +22,19 @@ BUNDLE = ".zip"
 
 
 def parser() -> Parser:
-    """The arguments of the command."""
+    """Return the parser of the command."""
     from clframe.report.tables import FORMATS
 
     parser = Parser(
         "compare",
         "Compare strategies over seeds: mean, standard error, Welch's t-test at 0.05. Two runs of "
-        "robot tasks are compared on the same episodes, too.",
+        "robot tasks are also compared on the same episodes.",
         [
             ("clframe compare runs", "all runs below the folder"),
             ("clframe compare runs --metric gem.acc gem.bwt", "these metrics"),
             ("clframe compare runs --format latex --out table.tex", "for a paper (booktabs)"),
             ("clframe compare ewc.zip er.zip --verified", "of bundles, each checked first"),
-            ("clframe compare RUN_A RUN_B --sequential", "when would it have been decided?"),
+            ("clframe compare RUN_A RUN_B --sequential", "after how many pairs it is decided"),
             ("clframe compare RUN_A RUN_B --rollouts 200 --sequential", "run until it is decided"),
         ],
     )
@@ -43,19 +43,19 @@ def parser() -> Parser:
     add("--metric", nargs="+", action="extend", default=[], metavar="NAME",
         help="such as gem.bwt or timing.train_seconds; 'all' for every metric")  # fmt: skip
     add("--by", nargs="+", action="extend", default=[], metavar="SETTING",
-        help="settings that make rows of their own, such as trainer.max_epochs")  # fmt: skip
+        help="settings that split rows, such as trainer.max_epochs")  # fmt: skip
     add("--format", choices=sorted(FORMATS), default="text",
         help="text (default), markdown, latex (booktabs), csv or json")  # fmt: skip
     add("--out", type=Path, metavar="FILE", help="write here instead of printing")
     add("--verified", action="store_true",
-        help="only if clframe verify finds every run to be what it says")  # fmt: skip
+        help="only if clframe verify confirms every run")  # fmt: skip
     add_options(parser)
     return parser
 
 
-def main(words: Sequence[str]) -> int:
+def main(argv: Sequence[str]) -> int:
     """Print the tables, or write them."""
-    arguments = parser().parse(words)
+    arguments = parser().parse(argv)
     from clframe.report.compare import compare
     from clframe.report.files import write_atomically
     from clframe.report.fork_tree import as_lines, families
@@ -84,7 +84,7 @@ def main(words: Sequence[str]) -> int:
 
 
 def with_bundles(paths: Sequence[Path]) -> list[Path]:
-    """The paths; in place of a folder that holds bundles and no run, its bundles."""
+    """Return the paths; a folder that holds bundles and no run is replaced by its bundles."""
     from clframe.recording.results_file import RESULTS
 
     named: list[Path] = []
@@ -95,7 +95,7 @@ def with_bundles(paths: Sequence[Path]) -> list[Path]:
 
 
 def open_run(path: Path, unpacked: contextlib.ExitStack) -> Path:
-    """The folder of a run, that of a bundle for as long as the stack is open."""
+    """Return the folder of a run; of a bundle, an unpacked one while the stack is open."""
     if path.suffix != BUNDLE or not path.is_file():
         return path
     from clframe.reproduce.bundle import opened
@@ -104,10 +104,10 @@ def open_run(path: Path, unpacked: contextlib.ExitStack) -> Path:
 
 
 def require_verified(runs: Sequence[Run], named: dict[Path, Path]) -> None:
-    """Learn an experience of every run again.
+    """Verify an experience of every run.
 
     Raises:
-        RunFolderError: A run is not what it says, or cannot be verified.
+        RunFolderError: A run is not as recorded, or cannot be verified.
     """
     from clframe.reproduce.verify import verify
 
@@ -116,7 +116,7 @@ def require_verified(runs: Sequence[Run], named: dict[Path, Path]) -> None:
         for finding in verify(run.folder):
             if not finding.good:
                 raise RunFolderError(
-                    f"'{name}' is not what it says, so it is in no table of verified runs: "
+                    f"'{name}' is not as recorded, so it is in no table of verified runs: "
                     f"{finding.what}: {finding.words}"
                 )
         print_err(f"clframe: verified {name}")

@@ -1,8 +1,8 @@
-"""``clframe completion SHELL``: a script for the Tab key, and what it asks clframe.
+"""``clframe completion SHELL``: a script for the Tab key, and its requests to clframe.
 
 The scripts call the hidden ``clframe __complete SHELL WORDS...`` with the words up to the cursor,
-the last of them unfinished; it answers with one candidate a line. It only reads the catalog's file
-and never imports torch, so it answers at once; names are known as soon as a command has asked the
+the last of them unfinished; it prints one candidate per line. It only reads the catalog's file and
+never imports torch, so it answers at once. It knows names as soon as any command has read the
 registry.
 """
 
@@ -24,7 +24,7 @@ from clframe.config.name_catalog import Catalog
 from clframe.config.name_lists import all_names, kinds_by_plural
 from clframe.utils.console import printable
 
-# Bash breaks words at "=", and replaces only what follows; the line is sent whole.
+# Bash splits words at "=" and replaces only the rest, so the whole line is sent.
 _BASH = """\
 _clframe() {
     local IFS=$'\\n'
@@ -64,7 +64,7 @@ _TAKES_SETTINGS = "settings"
 
 
 def parser() -> Parser:
-    """The arguments of the command."""
+    """Return the parser of the command."""
     parser = Parser(
         "completion",
         "Print a script that lets the Tab key complete commands, options, names, settings and run\n"
@@ -79,24 +79,24 @@ def parser() -> Parser:
     return parser
 
 
-def main(words: Sequence[str]) -> int:
+def main(argv: Sequence[str]) -> int:
     """Print the script."""
-    sys.stdout.write(SCRIPTS[parser().parse(words).shell])
+    sys.stdout.write(SCRIPTS[parser().parse(argv).shell])
     return 0
 
 
-def answer(words: Sequence[str]) -> int:
+def answer(argv: Sequence[str]) -> int:
     """Print the candidates for the last word.
 
     Args:
-        words: The shell's name, and the words after ``clframe``; of bash, the whole line.
+        argv: The shell's name, and the words after ``clframe``; for bash, the whole line.
     """
-    shell, *rest = words or [""]
+    shell, *rest = argv or [""]
     in_quotes = False
     if shell == "bash":
         rest, in_quotes = _split(rest[0] if rest else "")
     *before, current = rest or [""]
-    # A mistake in an unfinished line is no news.
+    # Errors in an unfinished line are expected.
     with contextlib.suppress(Exception):
         for candidate in sorted(set(candidates(before, current))):
             if shell == "bash" and "=" in current and not in_quotes:
@@ -107,22 +107,22 @@ def answer(words: Sequence[str]) -> int:
 
 
 def _split(line: str) -> tuple[list[str], bool]:
-    """The words of a line after the command itself, and whether the last one is in quotes."""
+    """Return the words of a line after the command, and whether the last one is in quotes."""
     for quote in ("", "'", '"'):
-        with contextlib.suppress(ValueError):  # a quote is still open
-            words = shlex.split(line + quote)
+        with contextlib.suppress(ValueError):  # A quote is still open.
+            arguments = shlex.split(line + quote)
             if not quote and line[-1:].isspace():
-                words.append("")
-            return words[1:], bool(quote)
+                arguments.append("")
+            return arguments[1:], bool(quote)
     return [], False
 
 
 def candidates(before: Sequence[str], current: str) -> Iterator[str]:
-    """What the current word may become.
+    """Yield candidates for the current word.
 
     Args:
         before: The finished words after ``clframe``.
-        current: The unfinished one.
+        current: The unfinished word.
     """
     if not before:
         yield from _starting(current, [*commands.known(), "--help", "--version"])
@@ -131,15 +131,15 @@ def candidates(before: Sequence[str], current: str) -> Iterator[str]:
     parser = command.parser() if command is not None else None
     if parser is None:
         return
-    words = list(before[1:])
+    arguments = list(before[1:])
     if parser.subcommands:
-        if not words:
+        if not arguments:
             yield from _starting(current, [*parser.subcommands, "--help"])
             return
-        parser = parser.subcommands.get(words.pop(0))
+        parser = parser.subcommands.get(arguments.pop(0))
         if parser is None:
             return
-    option = parser.options.get(words[-1]) if words else None
+    option = parser.options.get(arguments[-1]) if arguments else None
     if option is not None and option.nargs != 0:
         yield from _values(option, current)
         return
@@ -148,7 +148,7 @@ def candidates(before: Sequence[str], current: str) -> Iterator[str]:
         return
     for action in parser.positionals:
         if action.dest == _TAKES_SETTINGS:
-            yield from _settings(before[0], words, current)
+            yield from _settings(before[0], arguments, current)
         else:
             yield from _values(action, current)
     if not current:
@@ -156,38 +156,40 @@ def candidates(before: Sequence[str], current: str) -> Iterator[str]:
 
 
 def _values(action: argparse.Action, current: str) -> Iterator[str]:
-    """The values of an option, or of what stands alone."""
+    """Yield the values of an option or a positional argument."""
     if action.choices is not None:
         yield from _starting(current, map(str, action.choices))
     elif action.dest == "what":  # of clframe list
-        known = name_catalog.cached(outdated=True)
-        if known is not None:
-            yield from _starting(current, [*kinds_by_plural(known), *all_names(known)])
+        catalog = name_catalog.cached(outdated=True)
+        if catalog is not None:
+            yield from _starting(current, [*kinds_by_plural(catalog), *all_names(catalog)])
     elif action.metavar in ("RUN", "DIR", "LOG_DIR") or action.dest in ("run", "runs"):
         yield from _paths(current, folders_only=True)
     elif action.metavar == "FILE":
         yield from _paths(current)
 
 
-def _settings(command: str, words: Sequence[str], current: str) -> Iterator[str]:
-    """Keys, and after ``key=`` what can follow."""
-    known = name_catalog.cached(outdated=True)
+def _settings(command: str, overrides: Sequence[str], current: str) -> Iterator[str]:
+    """Yield keys and, after ``key=``, values."""
+    catalog = name_catalog.cached(outdated=True)
     key, equals, value = current.partition("=")
     if equals:
         if key in ("resume", "pretrain", "run_dir", "data_dir", "sweep_dir"):
             yield from (f"{key}={path}" for path in _paths(value, folders_only=True))
         elif key == "plugin_path":
             yield from (f"{key}={path}" for path in _paths(value, suffix=".py"))
-        elif known is not None:
+        elif catalog is not None:
             cut = max(value.rfind(sign) for sign in ",+[") + 1
             start, last = value[:cut], value[cut:]
-            yield from (f"{key}={start}{v}" for v in _starting(last, _choices(known, key, words)))
+            yield from (
+                f"{key}={start}{v}" for v in _starting(last, _choices(catalog, key, overrides))
+            )
         return
     keys: list[str] = []
-    if known is not None:
-        keys += [*known.groups, *ROOT_KEYS]
-        for place, names in chosen_settings(known, words).items():
-            keys += [f"{place}.{name}" for name in names]
+    if catalog is not None:
+        keys += [*catalog.groups, *ROOT_KEYS]
+        for entry, names in chosen_settings(catalog, overrides).items():
+            keys += [f"{entry}.{name}" for name in names]
             keys += names if current else []
     if command == "fit":
         keys += [word for word in KEYS_OF_FIT if word not in ("sweep", "resume_allow")]
@@ -198,29 +200,29 @@ def _settings(command: str, words: Sequence[str], current: str) -> Iterator[str]
         yield from _starting(current, groups)
 
 
-def _choices(known: Catalog, key: str, words: Sequence[str]) -> Iterable[str]:
-    """The values of a key."""
-    if key in known.groups:
-        return known.groups[key]
+def _choices(catalog: Catalog, key: str, overrides: Sequence[str]) -> Iterable[str]:
+    """Return the values of a key."""
+    if key in catalog.groups:
+        return catalog.groups[key]
     if key == "scenario":
         return ("task", "domain", "class")
     if key == "download":
         return ("true", "false")
     if key == "active_outputs":
         return ("seen", "all")
-    place, _, name = key.rpartition(".")
-    found: list[str] = []
-    for where, names in chosen_settings(known, words).items():
-        if name in names and place in ("", where):
-            found += _choices_of(known, where, name)
-    return found
+    entry, _, name = key.rpartition(".")
+    values: list[str] = []
+    for where, names in chosen_settings(catalog, overrides).items():
+        if name in names and entry in ("", where):
+            values += _choices_of(catalog, where, name)
+    return values
 
 
-def _choices_of(known: Catalog, where: str, name: str) -> list[str]:
-    """The values of a setting of what stands at a place such as ``stream`` or ``strategy.ewc``."""
-    group, _, part = where.partition(".")
-    items = known.items.get("plugin" if group == "strategy" else group, {})
-    for item in [items[part]] if part else items.values():
+def _choices_of(catalog: Catalog, where: str, name: str) -> list[str]:
+    """Return the values of a setting at a place such as ``stream`` or ``strategy.ewc``."""
+    group, _, own_name = where.partition(".")
+    items = catalog.items.get("plugin" if group == "strategy" else group, {})
+    for item in [items[own_name]] if own_name else items.values():
         if name in item.settings and item.settings[name].choices:
             return item.settings[name].choices
     return []
@@ -231,7 +233,7 @@ def _starting(start: str, names: Iterable[str]) -> Iterator[str]:
 
 
 def _paths(start: str, folders_only: bool = False, suffix: str = "") -> Iterator[str]:
-    """Folders and files that begin like this; a run folder is finished, others go on."""
+    """Yield matching folders and files; run folders are complete, other folders continue."""
     folder, _, name = start.rpartition("/")
     written = f"{folder}/" if "/" in start else ""
     place = os.path.expanduser(written) or "."

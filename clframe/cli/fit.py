@@ -1,4 +1,4 @@
-"""``clframe fit``: compose, run, and show the matrix."""
+"""``clframe fit``: compose a run, run it, and show the matrix."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from clframe.errors import SettingError
 from clframe.utils.processes import hangup
 
 _DASHED = re.compile(r"^--((?!config-dir=|cfg=|multirun=)[A-Za-z_][\w.]*=)")
-"""A setting as W&B's agent writes it unless told otherwise: ``--optimizer.lr=0.1``."""
+"""A setting in the default form of W&B's agent: ``--optimizer.lr=0.1``."""
 
 
 def parser() -> Parser:
-    """The arguments of the command."""
+    """Return the parser of the command."""
     parser = Parser(
         "fit",
         "Learn a stream, evaluate every task after every experience, and fill the matrix.",
@@ -48,31 +48,31 @@ def parser() -> Parser:
     return parser
 
 
-def main(words: Sequence[str]) -> int:
+def main(argv: Sequence[str]) -> int:
     """Run once, or several times with ``-m``."""
-    arguments = parser().parse([_DASHED.sub(r"\1", word) for word in words])
+    arguments = parser().parse([_DASHED.sub(r"\1", word) for word in argv])
     folders = [f"config_dir='{Path(folder).resolve()}'" for folder in arguments.config_dir]
-    words = [*arguments.settings, *folders]
+    argv = [*arguments.settings, *folders]
     if arguments.cfg:
         if arguments.multirun:
             raise SettingError("--cfg shows a single run; leave -m out")
-        return show_config(words)
+        return show_config(argv)
     if arguments.multirun:
         from clframe.sweep.expand import check_names
 
-        check_names(words)
+        check_names(argv)
         from clframe.cli.sweep import sweep
 
         end_like_interrupted()
-        return sweep(words)
-    for word in words:
+        return sweep(argv)
+    for word in argv:
         if word.startswith(("sweep.", "sweep_dir=")):
             raise SettingError(f"'{word}' is for a sweep; put -m after fit to sweep")
-    return run_once(words)
+    return run_once(argv)
 
 
 def end_like_interrupted() -> None:
-    """From now on, end after a scheduler's signal, ``kill`` or a closed terminal as after Ctrl-C.
+    """Treat a scheduler's signal, ``kill`` or a closed terminal like Ctrl-C from now on.
 
     The command exits with code 130, and the run is ready to be resumed.
     """
@@ -81,7 +81,7 @@ def end_like_interrupted() -> None:
 
 
 def show_config(overrides: Sequence[str]) -> int:
-    """Print the content of ``config.yaml``, and run nothing."""
+    """Print the content of ``config.yaml`` without running."""
     config = compose(overrides)
     from clframe.config.show import as_yaml
     from clframe.core.registry import discover

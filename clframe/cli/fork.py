@@ -1,4 +1,4 @@
-"""``clframe fork RUN --at EXPERIENCE``: a new lifetime from the end of any experience of a run."""
+"""``clframe fork RUN --at EXPERIENCE``: start a new run from the end of any experience of a run."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from clframe.utils.processes import hangup
 
 
 def parser() -> Parser:
-    """The arguments of the command."""
+    """Return the parser of the command."""
     parser = Parser(
         "fork",
-        "Begin a new run at the end of an experience of another one, with other settings, another "
-        "strategy, another order of what is to come, or other data; or learn several orders of "
-        "one stream as a tree, in which what they begin with in common is learned once.",
+        "Start a new run from the end of an experience of another one, with other settings, "
+        "another strategy, another order of the remaining experiences, or other data. Or learn "
+        "several orders of one stream as a tree, in which common prefixes are learned once.",
         [
-            ("clframe fit strategy=er", "a run that can be"),
-            ("clframe fork RUN --at 2 optimizer.lr=0.01", "other settings from its second on"),
+            ("clframe fit strategy=er", "a run to fork"),
+            ("clframe fork RUN --at 2 optimizer.lr=0.01", "other settings after its second"),
             ("clframe fork RUN --at exp1 strategy=ewc", "another strategy"),
             ("clframe fork RUN --at 2 'experience_order=[0,1,4,3,2]'", "another order"),
             ("clframe fork --orders '0,1,2,3,4;0,1,3,2,4' --out orders strategy=er", "a tree"),
         ],
     )
-    parser.add_argument("run", nargs="?", metavar="RUN", help="the run folder to begin from")
-    parser.add_settings("what is to be other than in RUN; with --orders, settings of all runs")
+    parser.add_argument("run", nargs="?", metavar="RUN", help="the run folder to fork")
+    parser.add_settings("changes from RUN; with --orders, settings of all runs")
     parser.add_argument(
         "--at",
         metavar="EXPERIENCE",
-        help="after which experience to begin: its name or number (1 is the first, 0 is untrained)",
+        help="the last experience to keep: its name or number (1 is the first, 0 is untrained)",
     )
     parser.add_argument(
         "--orders",
@@ -46,29 +46,29 @@ def parser() -> Parser:
     return parser
 
 
-def main(words: Sequence[str]) -> int:
-    """Learn, and show the matrix; of several orders, the tree."""
-    arguments = parser().parse(words)
+def main(argv: Sequence[str]) -> int:
+    """Train, and show the matrix; of several orders, the tree."""
+    arguments = parser().parse(argv)
     for number in (signal.SIGTERM, *hangup()):
         signal.signal(number, signal.default_int_handler)
-    given = [word for word in (arguments.run, *arguments.settings) if word is not None]
+    arguments_of_orders = [
+        word for word in (arguments.run, *arguments.settings) if word is not None
+    ]
     if arguments.orders is not None:
-        return _orders(arguments.orders, arguments.out, given, arguments.at)
+        return _orders(arguments.orders, arguments.out, arguments_of_orders, arguments.at)
     run, settings = arguments.run, arguments.settings
     if run is None or ("=" in run and not Path(run).exists()):
-        raise SettingError(
-            "clframe fork: name the run to begin from: clframe fork RUN --at EXPERIENCE"
-        )
+        raise SettingError("clframe fork: name the run to fork: clframe fork RUN --at EXPERIENCE")
     if arguments.at is None:
         raise SettingError(
-            f"clframe fork: say after which experience of '{run}' to begin: --at EXPERIENCE"
+            f"clframe fork: name the last experience of '{run}' to keep: --at EXPERIENCE"
         )
     if arguments.out is not None:
         raise SettingError("--out is for --orders; the folder of a single fork is run_dir=DIR")
     from clframe.cli._show_result import show
     from clframe.reproduce.fork import fork_words
 
-    with launch.command(["fork", *words]):
+    with launch.command(["fork", *argv]):
         result = fork_words(Path(run).expanduser(), arguments.at, settings)
     if launch.is_main_process():
         show(result)
@@ -78,7 +78,9 @@ def main(words: Sequence[str]) -> int:
 def _orders(text: str, out: Path | None, settings: Sequence[str], at: str | None) -> int:
     """Learn a tree of orders."""
     if at is not None:
-        raise SettingError("--at is for a single fork; --orders finds where orders part by itself")
+        raise SettingError(
+            "--at is for a single fork; --orders finds where orders diverge by itself"
+        )
     if out is None:
         raise SettingError("--orders needs a folder for its runs: --out DIR")
     from clframe.reproduce.order_tree import learn_orders, read_orders

@@ -1,4 +1,4 @@
-"""`clframe l2 LOG_DIR`: from an l2logger folder to tables, JSON and plots."""
+"""``clframe l2 LOG_DIR``: compute tables, JSON and plots from an l2logger folder."""
 
 from __future__ import annotations
 
@@ -20,12 +20,13 @@ JSON_FILE = "l2metrics.json"
 
 
 def parser() -> Parser:
-    """The arguments of the command."""
+    """Return the parser of the command."""
     from clframe.metrics.l2.profiles import PROFILES
 
     parser = Parser(
         "l2",
-        "Lifelong-learning metrics (New et al., 2022) of l2logger folders: tables, JSON, images.",
+        "Compute lifelong-learning metrics (New et al., 2022) of l2logger folders: tables, JSON, "
+        "images.",
         [
             ("clframe l2 RUN/log", "the lifetime of a run"),
             ("clframe l2 RUN/log --ste experts --out DIR", "with experts: RP and SE"),
@@ -46,9 +47,9 @@ def parser() -> Parser:
     return parser
 
 
-def main(words: Sequence[str]) -> int:
+def main(argv: Sequence[str]) -> int:
     """Print the tables, write JSON and images."""
-    options = parser().parse(words)
+    options = parser().parse(argv)
     from clframe.metrics.l2.evaluate import evaluate
     from clframe.metrics.l2.lifetimes import evaluate_lifetimes
     from clframe.metrics.l2.result import plain, write_json
@@ -134,14 +135,14 @@ def _logs(paths: Sequence[str]) -> list[str]:
     """Replace folders that hold several logs by these logs."""
     from clframe.metrics.l2.log_rows import LOGGER_FILE
 
-    found: list[str] = []
+    logs: list[str] = []
     for text in paths:
         path = Path(text)
         inner = sorted(path.rglob(LOGGER_FILE)) if path.is_dir() else []
         if path.is_dir() and not inner:
             raise DataError(f"{path} holds no l2logger folder (none has a {LOGGER_FILE}).")
-        found += [str(info.parent) for info in inner] or [text]
-    return found
+        logs += [str(info.parent) for info in inner] or [text]
+    return logs
 
 
 def _refuse_missing_experts(
@@ -155,7 +156,7 @@ def _refuse_missing_experts(
             if row["block_type"] == "train" and task not in result.expert_curves:
                 raise DataError(
                     f"{result.name}: the task {task}, learned in block {row['block_num']}, has no "
-                    "single-task expert among the logs given by --ste; add one, or pass "
+                    "single-task expert among the logs of --ste; add one, or pass "
                     "--partial-ste to leave it out of RP and SE."
                 )
 
@@ -164,7 +165,7 @@ def _settings(options: argparse.Namespace) -> dict[str, Any]:
     settings: dict[str, Any] = {}
     if options.settings:
         settings = _json_file(options.settings)
-        settings.pop("log_dir", None)  # the reference program's settings files name their log
+        settings.pop("log_dir", None)  # The reference program's settings files name their log.
     for text in options.set:
         name, sign, value = text.partition("=")
         if not sign:

@@ -1,4 +1,4 @@
-"""``clframe list [KIND or NAME]``: every name that can be typed, and what its settings mean."""
+"""``clframe list [KIND or NAME]``: list registered names, or describe one and its settings."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from clframe.errors import SettingError, nearest
 from clframe.utils.console import columns, print_lines, print_out, wrap
 
 _APART = ("experiment", *SETTINGS)
-"""Kinds that are listed only when asked for, or with everything else in full."""
+"""Kinds that are listed only by their name, or with everything else in full."""
 _COLUMN = 21
 
 
 def parser() -> Parser:
-    """The arguments of the command."""
+    """Return the parser of the command."""
     parser = Parser(
         "list",
-        "Every name that can be typed, with one line each; of a single name, all that is known.",
+        "List registered names, one line each, or describe a single name in full.",
         [
-            ("clframe list strategies", "each with its paper and where it works"),
+            ("clframe list strategies", "each with its paper and scenarios"),
             ("clframe list experiments", "published protocols, for clframe fit experiment=NAME"),
             ("clframe list trainer --long", "how to train, and what every setting means"),
             ("clframe list ewc", "one name: settings, types, defaults, meanings, paper"),
@@ -47,46 +47,46 @@ def parser() -> Parser:
     return parser
 
 
-def main(words: Sequence[str]) -> int:
+def main(argv: Sequence[str]) -> int:
     """Print one kind, one name, or all."""
-    arguments = parser().parse(words)
-    known = catalog_of(config_dirs=arguments.config_dir)
-    kinds = kinds_by_plural(known)
-    what = arguments.what
+    arguments = parser().parse(argv)
+    catalog = catalog_of(config_dirs=arguments.config_dir)
+    kinds = kinds_by_plural(catalog)
+    target = arguments.what
     in_full = arguments.long or arguments.json
-    if what is None:
-        users = {kind for kind, items in known.items.items() if _from_user(items.values())}
+    if target is None:
+        users = {kind for kind, items in catalog.items.items() if _from_user(items.values())}
         chosen = [k for k in kinds.values() if in_full or k not in _APART or k in users]
-    elif what in kinds:
-        chosen = [kinds[what]]
+    elif target in kinds:
+        chosen = [kinds[target]]
     else:
-        _show_name(known, what, list(kinds), arguments.json)
+        _show_name(catalog, target, list(kinds), arguments.json)
         return 0
     if arguments.json:
         content = {
-            word: {name: _record(item) for name, item in known.items[kind].items()}
+            word: {name: _record(item) for name, item in catalog.items[kind].items()}
             for word, kind in kinds.items()
             if kind in chosen
         }
-        print_lines(json.dumps(content if what is None else content[what], indent=1))
+        print_lines(json.dumps(content if target is None else content[target], indent=1))
         return 0
     for word, kind in kinds.items():
         if kind in chosen:
-            if what is None:
+            if target is None:
                 print_out()
                 print_out(word)
-            for line in _listing(known, kind, arguments.long):
+            for line in _listing(catalog, kind, arguments.long):
                 print_out(line)
     return 0
 
 
 def _from_user(items: Iterable[Item]) -> bool:
-    """Whether one of the items is not of clframe itself."""
+    """Return whether one of the items does not come with clframe."""
     return any(item.origin != "clframe" for item in items)
 
 
 def _record(item: Item) -> dict[str, object]:
-    """An item for programs: what is known of it."""
+    """Return an item for programs."""
     content = dataclasses.asdict(item)
     for setting in content["settings"].values():
         del setting["shown"]
@@ -97,12 +97,12 @@ def _record(item: Item) -> dict[str, object]:
 # ------------------------------------------------------------ one kind
 
 
-def _listing(known: Catalog, kind: str, in_full: bool) -> Iterable[str]:
-    items = list(known.items[kind].values())
+def _listing(catalog: Catalog, kind: str, in_full: bool) -> Iterable[str]:
+    items = list(catalog.items[kind].values())
     if kind in SETTINGS:
         return _explained(items[0].settings) if in_full else _briefly(items[0].settings, 2)
     if in_full:
-        return [line for item in items for line in (*_heading(item), *_details(known, item), "")]
+        return [line for item in items for line in (*_heading(item), *_details(catalog, item), "")]
     if kind == "strategy":
         return [line for item in items for line in _strategy_lines(item)]
     return _lines(items)
@@ -122,7 +122,7 @@ def _lines(items: Sequence[Item]) -> Iterable[str]:
         item, *others = alike
         origin = "" if item.origin == "clframe" else f"  [{item.origin}]"
         name = item.name
-        if others:  # one line for all tasks of a kind
+        if others:  # One line for all tasks of a kind.
             name = f"{name} ... {others[-1].name} ({len(others) + 1})"
         yield from wrap(f"{item.summary}{origin}", _COLUMN, f"  {name:<18} ")
         if item.settings and item.kind != "metric" and not item.internal:
@@ -137,12 +137,12 @@ def _briefly(settings: dict[str, Setting], indent: int) -> list[str]:
 # ------------------------------------------------------------ one name
 
 
-def _show_name(known: Catalog, name: str, kinds: list[str], as_json: bool) -> None:
-    items = items_named(known, name)
+def _show_name(catalog: Catalog, name: str, kinds: list[str], as_json: bool) -> None:
+    items = items_named(catalog, name)
     if not items:
         near = nearest(name, kinds)
         if near.startswith("known"):
-            close = nearest(name, all_names(known))
+            close = nearest(name, all_names(catalog))
             near = close if not close.startswith("known") else near
         raise SettingError(f"clframe list takes one of its kinds or a name, got '{name}'; {near}")
     if as_json:
@@ -151,7 +151,7 @@ def _show_name(known: Catalog, name: str, kinds: list[str], as_json: bool) -> No
     for number, item in enumerate(items):
         if number:
             print_out()
-        for line in (*_heading(item), *_details(known, item)):
+        for line in (*_heading(item), *_details(catalog, item)):
             print_out(line)
 
 
@@ -169,31 +169,31 @@ def _heading(item: Item) -> list[str]:
     return lines
 
 
-def _details(known: Catalog, item: Item) -> list[str]:
+def _details(catalog: Catalog, item: Item) -> list[str]:
     if item.kind == "strategy":
         lines = []
         for plugin, values in item.plugins.items():
-            part = known.items["plugin"][plugin]
+            item_of_plugin = catalog.items["plugin"][plugin]
             settings = {
                 name: dataclasses.replace(setting, default=values[name], shown=str(values[name]))
                 if name in values
                 else setting
-                for name, setting in part.settings.items()
+                for name, setting in item_of_plugin.settings.items()
             }
             lines += [f"  strategy.{plugin}.NAME=VALUE:", *_explained(settings)]
         return lines
     if not item.settings or item.internal or item.kind == "metric":
         return []
-    place = {"plugin": f"strategy.{item.name}.", "logger": f"logger.{item.name}."}
-    return [f"  {place.get(item.kind, f'{item.kind}.')}NAME=VALUE:", *_explained(item.settings)]
+    prefixes = {"plugin": f"strategy.{item.name}.", "logger": f"logger.{item.name}."}
+    return [f"  {prefixes.get(item.kind, f'{item.kind}.')}NAME=VALUE:", *_explained(item.settings)]
 
 
 def _explained(settings: dict[str, Setting]) -> list[str]:
-    """Name, default, type and meaning of each setting."""
+    """Return name, default, type and meaning of each setting."""
     lines = []
     for name, setting in settings.items():
         line = f"    {name}={_typed(setting.default)}  ({setting.type})"
-        # What can be typed stays on a line of its own, however long.
+        # The part to type stays on one line, however long it is.
         fits = len(line) <= columns()
         lines += [line] if fits else [line.partition("  (")[0], *wrap(f"({setting.type})", 8)]
         lines += wrap(setting.meaning, 8)
@@ -201,7 +201,7 @@ def _explained(settings: dict[str, Setting]) -> list[str]:
 
 
 def _typed(value: object) -> str:
-    """A default as it is typed on the command line."""
+    """Return a default as it is typed on the command line."""
     if value is None or isinstance(value, bool):
         return json.dumps(value)
     return str(value)

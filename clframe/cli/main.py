@@ -1,6 +1,6 @@
-"""The command line. Every mistake a user can make is one sentence and exit code 2.
+"""The command line. Every user error is one line and exit code 2.
 
-Nothing heavy is imported before a command is known, so ``clframe --help`` answers at once.
+Nothing heavy is imported before the command is known, so ``clframe --help`` answers at once.
 """
 
 from __future__ import annotations
@@ -23,51 +23,51 @@ from clframe.utils.files import FULL
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
-    words = list(sys.argv[1:] if argv is None else argv)
-    return guarded(run, words)
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    return guarded(run, arguments)
 
 
-def run(words: Sequence[str]) -> int:
+def run(arguments: Sequence[str]) -> int:
     """Find the command and run it.
 
     Raises:
-        ClframeError: Something the user gave cannot be used.
+        ClframeError: Some input cannot be used.
     """
-    if not words or words[0] in ("-h", "--help", "help"):
+    if not arguments or arguments[0] in ("-h", "--help", "help"):
         sys.stdout.write(commands.overview())
         return 0
-    if words[0] in ("-V", "--version"):
+    if arguments[0] in ("-V", "--version"):
         from clframe.utils.version import __version__
 
         sys.stdout.write(f"clframe {__version__}\n")
         return 0
-    name, *rest = words
+    name, *rest = arguments
     if name == "__complete":
         from clframe.cli.completion import answer
 
         return answer(rest)
     if not os.environ.get("CLFRAME_DEBUG"):
         warnings.showwarning = _show_warning
-    if name in commands.NAMES:  # without a look at the installed packages
+    if name in commands.NAMES:  # Without looking at the installed packages.
         return importlib.import_module(f"clframe.cli.{name}").main(rest) or 0
-    known = commands.known()
-    if name not in known:
-        raise SettingError(f"unknown command '{name}'; {nearest(name, known)}")
-    return known[name].load()(rest) or 0
+    available = commands.known()
+    if name not in available:
+        raise SettingError(f"unknown command '{name}'; {nearest(name, available)}")
+    return available[name].load()(rest) or 0
 
 
 def _show_warning(
     message: Warning | str, category: type[Warning], filename: str, *_: Any, **__: Any
 ) -> None:
-    """Print warnings of clframe and none of the libraries, which are for CLFRAME_DEBUG."""
+    """Print clframe's warnings; those of libraries appear only with CLFRAME_DEBUG."""
     if "clframe" in Path(filename).parts:
         warn_user(str(message))
 
 
-def guarded(command: Callable[[Sequence[str]], int], words: Sequence[str]) -> int:
-    """Run a command, turning errors a user can cause into one sentence."""
+def guarded(command: Callable[[Sequence[str]], int], arguments: Sequence[str]) -> int:
+    """Run a command, turning user errors into one line."""
     try:
-        return command(words)
+        return command(arguments)
     except ClframeError as error:
         if os.environ.get("CLFRAME_DEBUG"):
             raise
@@ -77,14 +77,14 @@ def guarded(command: Callable[[Sequence[str]], int], words: Sequence[str]) -> in
             sentence = " ".join(str(error).split())
             warn_user(f"{name_of_process()}{sentence}")
         return 2
-    except SystemExit as leave:  # argparse has printed a help
+    except SystemExit as leave:  # argparse has printed a help.
         if isinstance(leave.code, str):
             raise
         return int(leave.code or 0)
     except KeyboardInterrupt as stop:
         print_err(f"clframe: stopped{_to_resume(stop)}")
         return 130
-    except BrokenPipeError:  # the reader of our output has gone, as in `clframe list | head`
+    except BrokenPipeError:  # The reader of our output has gone, as in `clframe list | head`.
         drop(sys.stdout.fileno())
         return 0
     except OSError as error:
@@ -98,7 +98,7 @@ def guarded(command: Callable[[Sequence[str]], int], words: Sequence[str]) -> in
 
 
 def _to_resume(stop: BaseException) -> str:
-    """How the run that was stopped is continued; empty where none was."""
+    """Return how to continue the run that was stopped; empty if there was none."""
     folder = getattr(stop, "run_dir", None)
     return (
         "" if folder is None else f"; continue with clframe fit resume={shlex.quote(str(folder))}"
@@ -106,11 +106,13 @@ def _to_resume(stop: BaseException) -> str:
 
 
 def _of_full_disk(error: OSError) -> int:
-    """Say what could not be written; what a command writes to is most often its own output."""
+    """Report what could not be written, most often the command's own output."""
     if error.filename is None:
-        drop(sys.stdout.fileno())  # Python would try once more to write what is left
-    what = "its output" if error.filename is None else f"'{error.filename}'"
-    print_err(f"clframe: {what} cannot be written: {error.strerror}; free some space and try again")
+        drop(sys.stdout.fileno())  # Python would try to write the rest once more.
+    target = "its output" if error.filename is None else f"'{error.filename}'"
+    print_err(
+        f"clframe: {target} cannot be written: {error.strerror}; free some space and try again"
+    )
     return 2
 
 

@@ -1,6 +1,6 @@
-"""``clframe new KIND NAME``: files to start from, which work as they are written.
+"""``clframe new KIND NAME``: write working files to start from.
 
-The texts are in ``templates/``; ``$name`` and the like stand for what follows from the name.
+The texts are in ``templates/``; ``$name`` and similar fields are derived from the name.
 """
 
 from __future__ import annotations
@@ -48,12 +48,12 @@ FILES: dict[str, dict[str, str]] = {
         "$project/tests/test_$name.py": "test_plugin.py",
     },
 }
-"""By kind: each file that is written, and the template of its text."""
+"""By kind: the files to write, and the templates of their texts."""
 
 NEXT: dict[str, Sequence[tuple[str, str]]] = {
     "plugin": [
         ("try it", "clframe fit plugin_path=$name.py strategy=$name"),
-        ("beside a memory", "clframe fit --config-dir configs plugin_path=$name.py $more"),
+        ("with a memory", "clframe fit --config-dir configs plugin_path=$name.py $more"),
         ("check it", "clframe check $name.py"),
         ("look inside", "clframe trace plugin_path=$name.py strategy=$name"),
         ("test it", "pytest test_$name.py"),
@@ -83,51 +83,51 @@ NEXT: dict[str, Sequence[tuple[str, str]]] = {
         ("build it", "pip wheel --no-deps -w dist $project/"),
     ],
 }
-"""By kind: the commands that are shown."""
+"""By kind: the commands to show."""
 MORE = {
     "plugin": "strategy=${name}_replay",
     "stream": "stream=${name}_short strategy=er",
     "model": "model=${name}_small strategy=er",
 }
-"""What chooses the config file that is written."""
+"""By kind: the override that chooses the written config file."""
 _SUMMARY = {
     "plugin": "a plugin that works as it is, its test, and a strategy with it in configs/",
     "stream": "a stream of data of your own, its test, and a shorter one in configs/",
     "model": "a network, its test, and a smaller one in configs/",
     "metric": "a metric of the finished run, and its test",
-    "package": "a folder with a plugin to be installed or published: pyproject.toml with its "
+    "package": "an installable package with a plugin: pyproject.toml with its "
     "entry point, src/, tests/ and README.md",
 }
 
 
 def parser() -> Parser:
-    """The arguments of the command."""
-    parser = Parser("new", "Write something to start from into the current folder.")
+    """Return the parser of the command."""
+    parser = Parser("new", "Write files to start from into the current folder.")
     for kind, text in _SUMMARY.items():
         first = next(iter(FILES[kind])) if kind != "package" else "$project"
         written = Template(first).substitute(names("my_method"))
-        one = parser.add_subcommand(
+        subparser = parser.add_subcommand(
             kind,
             f"Write {text}.",
-            [(f"clframe new {kind} my_method", f"writes {written} and what goes with it")],
+            [(f"clframe new {kind} my_method", f"writes {written} and related files")],
         )
-        one.add_argument("name", metavar="NAME", help="letters, digits and underscores")
+        subparser.add_argument("name", metavar="NAME", help="letters, digits and underscores")
     return parser
 
 
 def names(name: str) -> dict[str, str]:
-    """What stands in templates for ``$name`` and what follows from it."""
+    """Return the template fields for ``$name`` and values derived from it."""
     return {
         "name": name,
-        "title": "".join(part[:1].upper() + part[1:] for part in name.split("_")),
+        "title": "".join(word[:1].upper() + word[1:] for word in name.split("_")),
         "package": f"clframe_{name}",
         "project": f"clframe-{name.replace('_', '-')}",
     }
 
 
-def main(words: Sequence[str]) -> int:
-    """Write the files into the current folder and say how to use them."""
-    arguments = parser().parse(words)
+def main(argv: Sequence[str]) -> int:
+    """Write the files into the current folder and print how to use them."""
+    arguments = parser().parse(argv)
     kind, name = arguments.subcommand, checked_name(arguments.name, arguments.subcommand)
     values = names(name)
     module = f"{values['package']}.{name}" if kind == "package" else name
@@ -139,18 +139,18 @@ def main(words: Sequence[str]) -> int:
     written = [fill(path, values) for path in FILES[kind]]
     listed = f"{values['project']}/" if kind == "package" else _and(written)
     print_out(f"wrote {listed}")
-    for what, command in NEXT[kind]:
-        print_out(f"  {what + ':':<17}{fill(command, values)}")
+    for step, command in NEXT[kind]:
+        print_out(f"  {step + ':':<17}{fill(command, values)}")
     return 0
 
 
-def checked_name(given: str, kind: str) -> str:
-    """The name in lower case with underscores.
+def checked_name(typed: str, kind: str) -> str:
+    """Return the name in lower case with underscores.
 
     Raises:
-        SettingError: It cannot be the name of a module and on the command line.
+        SettingError: It cannot be the name of a module, or be typed on the command line.
     """
-    name = given.lower().replace("-", "_")
+    name = typed.lower().replace("-", "_")
     name = name.removeprefix("clframe_") if kind == "package" else name
     if (
         len(name) > 30
@@ -158,24 +158,24 @@ def checked_name(given: str, kind: str) -> str:
         or keyword.iskeyword(name)
     ):
         raise SettingError(
-            f"'{given}' cannot be a {kind}'s name; use at most 30 letters, digits and single "
+            f"'{typed}' cannot be a {kind}'s name; use at most 30 letters, digits and single "
             "underscores, starting with a letter"
         )
     if kind != "package" and (name in sys.stdlib_module_names or name in ("clframe", "torch")):
         raise SettingError(
-            f"'{given}' cannot be a {kind}'s name: a file {name}.py would hide the module of that "
+            f"'{typed}' cannot be a {kind}'s name: a file {name}.py would hide the module of that "
             f"name; choose another, such as my_{name}"
         )
     return name
 
 
 def fill(template: str, values: Mapping[str, str]) -> str:
-    """A text with the values in their places."""
+    """Return a template's text with the fields filled in."""
     return Template(template).substitute(values)
 
 
 def text(template: str, values: Mapping[str, str]) -> str:
-    """The content of a file; of no template, nothing."""
+    """Render the template, or return an empty string if there is none."""
     if not template:
         return ""
     file = importlib.resources.files("clframe.cli") / "templates" / f"{template}.txt"
@@ -183,10 +183,10 @@ def text(template: str, values: Mapping[str, str]) -> str:
 
 
 def write(files: Mapping[Path, str]) -> None:
-    """Write all files or, where one is there already or cannot be written, none.
+    """Write all files, or none if one exists already or cannot be written.
 
     Raises:
-        RunFolderError: Says which, and why.
+        RunFolderError: Names the file and the reason.
     """
     for path in files:
         top = path.parts[0] if path.parts[0].startswith("clframe-") else path
@@ -199,7 +199,7 @@ def write(files: Mapping[Path, str]) -> None:
                 if not folder.exists():
                     folder.mkdir()
                     made.append(folder)
-            # Under another name first: no half of a file is seen, and nobody else's is replaced.
+            # Written under another name first: nobody sees a partial file or loses an existing one.
             draft = path.with_name(f".{path.name}.new")
             made.append(draft)
             write_text(draft, content)
@@ -207,7 +207,7 @@ def write(files: Mapping[Path, str]) -> None:
                 os.link(draft, path)
             except FileExistsError:
                 raise
-            except OSError:  # a file system without links
+            except OSError:  # a file system without hard links
                 shutil.copyfile(draft, path)
             made.append(path)
             draft.unlink()

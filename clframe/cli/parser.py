@@ -1,8 +1,8 @@
-"""One parser for all commands: argparse, with sentences of ours and a help that can be pasted.
+"""One parser for all commands: argparse, with clframe's messages and a help that can be pasted.
 
-The same form throughout: paths and names stand alone, options are ``--name VALUE``, and settings of
-a run are ``key=value``. A command that takes ``key=value`` takes its options in that form, too:
-``clframe ste out=DIR`` is ``clframe ste --out DIR``.
+All commands have the same form: paths and names are positional, options are ``--name VALUE``, and
+settings of a run are ``key=value``. A command that takes ``key=value`` also takes its options in
+that form: ``clframe ste out=DIR`` is ``clframe ste --out DIR``.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ _TRUTH = {"true": True, "false": False}
 
 
 class Parser(argparse.ArgumentParser):
-    """The arguments of one command.
+    """The parser of one command.
 
     Args:
-        command: What follows ``clframe`` on the command line.
+        command: The name after ``clframe`` on the command line.
         description: What the command does.
-        examples: Command lines that work when pasted into a shell, each with what it does.
-        key_value: Whether ``key=value`` stands for ``--key value`` where there is such an option.
-        more: Further text of the help, made when it is asked for.
+        examples: Command lines that work when pasted into a shell, each with its explanation.
+        key_value: Whether ``key=value`` stands for ``--key value`` if there is such an option.
+        more: Further text of the help, made on demand.
     """
 
     def __init__(
@@ -56,34 +56,33 @@ class Parser(argparse.ArgumentParser):
         examples: Sequence[tuple[str, str]] = (),
         key_value: bool = False,
     ) -> Parser:
-        """A command below this one; the parsed arguments have its name as ``subcommand``."""
+        """Add a subcommand; the parsed arguments have its name as ``subcommand``."""
         parser = Parser(f"{self.command} {name}", description, examples, key_value)
         self.subcommands[name] = parser
         return parser
 
     def add_settings(self, text: str) -> None:
-        """Take settings of a run, ``key=value``, as ``settings``."""
+        """Accept settings of a run, ``key=value``, as ``settings``."""
         self.add_argument("settings", nargs="*", metavar="KEY=VALUE", help=text)
 
     def add_plugin_path(self) -> None:
-        """Take ``plugin_path=FILE`` as ``plugin_path``, a list or None."""
+        """Accept ``plugin_path=FILE`` as ``plugin_path``, a list or None."""
         self.key_value = True
         self.add_argument(
             "--plugin-path",
             action="append",
             metavar="FILE",
-            help="a file of yours to load instead of the run's own plugin files; plugin_path=FILE "
-            "is the same",
+            help="your own file instead of the run's plugin files; same as plugin_path=FILE",
         )
 
     def add_config_dir(self) -> None:
-        """Take folders with configs of the user's own as ``config_dir``."""
+        """Accept folders with the user's configs as ``config_dir``."""
         self.add_argument(
             "--config-dir",
             action="append",
             default=[],
             metavar="DIR",
-            help="a folder with configs of your own; also $CLFRAME_CONFIG",
+            help="a folder with your own configs; also $CLFRAME_CONFIG",
         )
 
     @property
@@ -93,53 +92,53 @@ class Parser(argparse.ArgumentParser):
 
     @property
     def positionals(self) -> list[argparse.Action]:
-        """What stands alone."""
+        """The positional arguments."""
         return [action for action in self._actions if not action.option_strings]
 
-    # ------------------------------------------------------------ reading
+    # ------------------------------------------------------------ parsing
 
-    def parse(self, words: Sequence[str]) -> argparse.Namespace:
-        """The arguments in the words.
+    def parse(self, argv: Sequence[str]) -> argparse.Namespace:
+        """Parse arguments.
 
         Raises:
-            SettingError: They cannot be read.
-            SystemExit: The help was asked for and printed.
+            SettingError: They are invalid.
+            SystemExit: The help was requested and printed.
         """
         if self.subcommands:
-            return self._parse_subcommand(words)
-        words = self._as_options(words) if self.key_value else list(words)
-        # Options may stand between settings, which argparse allows only here.
+            return self._parse_subcommand(argv)
+        argv = self._as_options(argv) if self.key_value else list(argv)
+        # Options may come between settings, which argparse allows only here.
         takes_settings = any(action.dest == "settings" for action in self.positionals)
         read = self.parse_known_intermixed_args if takes_settings else self.parse_known_args
-        arguments, unknown = read(words)
+        arguments, unknown = read(argv)
         if unknown:
-            word = unknown[0]
-            if word.startswith("-"):
-                self.error(f"unknown option '{word}'; {nearest(word, self.options)}")
-            self.error(f"unexpected '{word}'")
+            argument = unknown[0]
+            if argument.startswith("-"):
+                self.error(f"unknown option '{argument}'; {nearest(argument, self.options)}")
+            self.error(f"unexpected '{argument}'")
         return arguments
 
-    def _parse_subcommand(self, words: Sequence[str]) -> argparse.Namespace:
-        if words and words[0] in ("-h", "--help"):
+    def _parse_subcommand(self, argv: Sequence[str]) -> argparse.Namespace:
+        if argv and argv[0] in ("-h", "--help"):
             self.print_help()
             self.exit()
-        if not words:
+        if not argv:
             self.error(f"needs one of {', '.join(self.subcommands)}")
-        name, *rest = words
+        name, *rest = argv
         if name not in self.subcommands:
             self.error(f"unknown '{name}'; {nearest(name, self.subcommands)}")
         arguments = self.subcommands[name].parse(rest)
         arguments.subcommand = name
         return arguments
 
-    def _as_options(self, words: Sequence[str]) -> list[str]:
-        """The words, with the command's own ``key=value`` as options."""
+    def _as_options(self, argv: Sequence[str]) -> list[str]:
+        """Turn the command's own ``key=value`` into options."""
         changed: list[str] = []
-        for word in words:
-            key, equals, value = word.partition("=")
+        for argument in argv:
+            key, equals, value = argument.partition("=")
             action = self.options.get(f"--{key.replace('_', '-')}") if equals else None
             if action is None or key.startswith("-"):
-                changed.append(word)
+                changed.append(argument)
             elif action.nargs == 0:  # a switch
                 if value not in _TRUTH:
                     self.error(f"{key} must be true or false, got '{value}'")
@@ -149,7 +148,7 @@ class Parser(argparse.ArgumentParser):
         return changed
 
     def error(self, message: str) -> NoReturn:
-        """Refuse the words in one sentence."""
+        """Raise an error about the arguments."""
         raise SettingError(f"{self.prog}: {message}; '{self.prog} --help' shows what it takes")
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
@@ -162,26 +161,26 @@ class Parser(argparse.ArgumentParser):
     # ------------------------------------------------------------ the help
 
     def format_help(self) -> str:
-        """Description, arguments and examples."""
+        """Return description, arguments and examples."""
         self.formatter_class = functools.partial(
             argparse.RawDescriptionHelpFormatter, width=columns()
         )
-        given = self.description or ""
-        self.description = "\n".join(wrap(" ".join(given.split())))
+        description = self.description or ""
+        self.description = "\n".join(wrap(" ".join(description.split())))
         try:
             text = self._format_subcommands() if self.subcommands else super().format_help()
         finally:
-            self.description = given
-        parts = [text.rstrip()]
+            self.description = description
+        sections = [text.rstrip()]
         if self.more is not None:
-            parts.append(self.more().rstrip())
+            sections.append(self.more().rstrip())
         examples = [*self.examples]
         for parser in self.subcommands.values():
             examples += parser.examples
         if examples:
             lines = ["\n".join([f"  {line}", *wrap(text, 6)]) for line, text in examples]
-            parts.append("\n".join(["examples:", *lines]))
-        return "\n\n".join(parts) + "\n"
+            sections.append("\n".join(["examples:", *lines]))
+        return "\n\n".join(sections) + "\n"
 
     def _format_subcommands(self) -> str:
         lines = [f"usage: {self.prog} {'|'.join(self.subcommands)} ...", "", self.description or ""]
@@ -194,7 +193,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def whole(least: int = 0) -> Callable[[str], int]:
-    """A whole number from ``least`` up, for ``type=``.
+    """Return a parser for ``type=`` of whole numbers from ``least`` up.
 
     >>> whole(1)("3")
     3
@@ -211,7 +210,7 @@ def whole(least: int = 0) -> Callable[[str], int]:
 
 
 def named(text: str) -> str:
-    """A value that is not empty, for ``type=``."""
+    """Return a value that is not empty, for ``type=``."""
     if not text:
         raise argparse.ArgumentTypeError("needs a value")
     return text

@@ -1,4 +1,4 @@
-"""``clframe report``: a page with figures of one run or of several."""
+"""``clframe report``: write a page with figures of one run or of several."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ REPORT = "report.html"
 
 
 def parser() -> Parser:
-    """The arguments of the command."""
+    """Return the parser of the command."""
     parser = Parser(
         "report",
         "Write report.html: figures, metrics, settings and how to repeat the runs.",
@@ -32,29 +32,29 @@ def parser() -> Parser:
     )
     add_runs(
         parser,
-        "a run folder, or a sweep or another folder above runs, which get one report together",
+        "a run folder, or a sweep or another folder above runs, which get one joint report",
         needed=False,
     )
     add = parser.add_argument
     add("--out", type=Path, metavar="FILE", help="one report of all the runs, written here")
     add("--figures", type=Path, metavar="DIR",
-        help="write every figure as PNG, PDF and SVG for a paper, too")  # fmt: skip
+        help="also write every figure as PNG, PDF and SVG for a paper")  # fmt: skip
     add("--ste", type=Path, nargs="+", action="extend", default=[], metavar="DIR",
         help="single-task experts (clframe ste) for the lifetime of a run")  # fmt: skip
-    add("--templates", type=Path, metavar="DIR", help="edited templates that take clframe's place")
+    add("--templates", type=Path, metavar="DIR", help="edited templates that replace clframe's")
     add("--write-templates", type=Path, metavar="DIR", help="put copies of the templates here")
     return parser
 
 
 def add_runs(parser: Parser, text: str, *, needed: bool = True) -> None:
-    """Take run folders as ``runs``."""
+    """Add the argument ``runs``, a list of run folders."""
     count = "+" if needed else "*"
     parser.add_argument("runs", nargs=count, type=Path, metavar="RUN", help=text)
 
 
-def main(words: Sequence[str]) -> int:
+def main(argv: Sequence[str]) -> int:
     """Write the report of each named run or folder of runs and print its path."""
-    arguments = parser().parse(words)
+    arguments = parser().parse(argv)
     from clframe.recording.results_file import run_folder
 
     if arguments.write_templates is not None:
@@ -68,14 +68,14 @@ def main(words: Sequence[str]) -> int:
         raise SettingError("clframe report: the following arguments are required: RUN")
     for path in arguments.ste:
         if not path.is_dir():
-            raise SettingError(f"--ste {path} is no folder; clframe ste --out DIR makes one.")
+            raise SettingError(f"--ste {path} is not a folder; clframe ste --out DIR makes one.")
     if arguments.out is not None:
         if arguments.out.is_dir():
             raise SettingError(f"--out {arguments.out} is a folder; name the file to write.")
         if arguments.out.suffix.lower() not in (".html", ".htm"):
             raise SettingError(
-                f"--out {arguments.out}: a report is a page in HTML; name a file that ends in "
-                f".html, such as {arguments.out.with_suffix('.html')}, and print that to a PDF, or "
+                f"--out {arguments.out}: a report is an HTML page; name a file that ends in "
+                f".html, such as {arguments.out.with_suffix('.html')}, and print it as PDF, or "
                 "write its figures with --figures DIR."
             )
         _write_report(arguments.runs, arguments.out, arguments)
@@ -107,25 +107,25 @@ def _write_report(paths: Sequence[Path], out: Path, arguments: argparse.Namespac
 
 
 def run_name(path: Path) -> str:
-    """What the figures of one of several reports are put under."""
+    """Return the subfolder for the figures of one of several reports."""
     from clframe.recording.results_file import run_folder
 
     return run_folder(path).resolve().name
 
 
 def read_runs(paths: Sequence[Path]) -> tuple[list[Run], list[str]]:
-    """All runs at the paths; what has not finished is left out and said."""
+    """Read all runs at the paths; skip unfinished ones with a note."""
     from clframe.report.sweeps import failures
     from clframe.runs.reader import find_runs, read_run
 
-    found = find_runs(paths)
+    folders = find_runs(paths)
     notes = []
-    if found.unfinished:
-        names = ", ".join(map(str, found.unfinished[:3]))
-        more = ", ..." if len(found.unfinished) > 3 else ""
-        notes.append(f"{len(found.unfinished)} unfinished run(s) left out: {names}{more}.")
+    if folders.unfinished:
+        names = ", ".join(map(str, folders.unfinished[:3]))
+        more = ", ..." if len(folders.unfinished) > 3 else ""
+        notes.append(f"{len(folders.unfinished)} unfinished run(s) left out: {names}{more}.")
         print_err(f"clframe: {notes[0]}")
     failed = failures(paths)
     for sentence in failed:
         print_err(f"clframe: {sentence}")
-    return [read_run(folder) for folder in found.finished], notes + failed
+    return [read_run(folder) for folder in folders.finished], notes + failed

@@ -1,4 +1,4 @@
-"""``clframe rollout RUN``: episodes of a run's final policy, with a video of one."""
+"""``clframe rollout RUN``: run episodes of a run's final policy, with a video of one."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def parser() -> Parser:
-    """The arguments of the command."""
+    """Return the parser of the command."""
     parser = Parser(
         "rollout",
         "Run episodes of a run's final policy: the success rate of each task, and a video.",
@@ -36,17 +36,19 @@ def parser() -> Parser:
     add("run", type=Path, help="a run folder")
     parser.add_plugin_path()
     add("--task", metavar="NAME", help="only this task")
-    add("--episodes", type=whole(1), metavar="N", help="how many; default: as the stream says")
+    add("--episodes", type=whole(1), metavar="N", help="number; default: the stream's")
     add("--perturb", metavar="AXIS=LEVEL", help="perturb the episodes, as in camera=0.5")
-    add("--video", type=Path, metavar="FILE", help="video an episode: FILE.mp4, FILE.gif, a folder")
-    add("--every", type=whole(1), metavar="N", help="record every so many steps; default: each")
+    add(
+        "--video", type=Path, metavar="FILE", help="record an episode: FILE.mp4, FILE.gif, a folder"
+    )
+    add("--every", type=whole(1), metavar="N", help="record every N-th step; default: each")
     add("--saliency", action="store_true", help="show in the video what the policy acts on")
     return parser
 
 
-def main(words: Sequence[str]) -> int:
+def main(argv: Sequence[str]) -> int:
     """Print the success rate of each task, and record a video of an episode."""
-    arguments = parser().parse(words)
+    arguments = parser().parse(argv)
     import torch
 
     from clframe.core import hooks
@@ -82,14 +84,14 @@ def main(words: Sequence[str]) -> int:
                 n = arguments.episodes or how.episodes
                 seeds = episode_seeds(n, *seed_key(how.robot, how.goal_seed, EVALUATION))
                 with hooks.in_task(learner, task):
-                    found = evaluate(learner, task, how, pool, seeds)
-                won = sum(outcome.success for outcome in found)
-                steps = sum(outcome.steps for outcome in found) / n
+                    outcomes = evaluate(learner, task, how, pool, seeds)
+                won = sum(outcome.success for outcome in outcomes)
+                steps = sum(outcome.steps for outcome in outcomes) / n
                 low, high = wilson(won / n, n)
                 print_out(
                     f"{task.name:<28} {won}/{n} episodes reach the goal "
                     f"[{low:.2f}, {high:.2f}], mean {steps:.1f} steps"
-                    + _measured(found, how.measures[0])
+                    + _measured(outcomes, how.measures[0])
                 )
             if arguments.video is not None:
                 _record(learner, tasks[0][0], first, arguments)
@@ -98,11 +100,11 @@ def main(words: Sequence[str]) -> int:
     return 0
 
 
-def _measured(found: Sequence[Outcome], measure: str) -> str:
-    """What fills the matrix, where it is something of the environment's own."""
-    values = [outcome.measures[measure] for outcome in found if measure in outcome.measures]
-    known = [value for value in values if math.isfinite(value)]
-    return f", mean {measure} {sum(known) / len(known):.3f}" if known else ""
+def _measured(outcomes: Sequence[Outcome], measure: str) -> str:
+    """Return the mean of a measure that only the environment has, if the matrix holds one."""
+    values = [outcome.measures[measure] for outcome in outcomes if measure in outcome.measures]
+    finite = [value for value in values if math.isfinite(value)]
+    return f", mean {measure} {sum(finite) / len(finite):.3f}" if finite else ""
 
 
 def _names(tasks: Sequence[tuple[Task, Evaluation]]) -> list[str]:
@@ -112,27 +114,27 @@ def _names(tasks: Sequence[tuple[Task, Evaluation]]) -> list[str]:
 def _load(
     folder: Path, name: str | None, plugin_path: Sequence[str] | None
 ) -> tuple[Learner, list[tuple[Task, Evaluation]]]:
-    """The run's learner at its end, and the tasks that are environments."""
+    """Return the run's learner at its end, and the tasks with environments."""
     from clframe.api import load_learner
     from clframe.robot.evaluation import Evaluation
 
     learner, _ = load_learner(folder, plugin_path=plugin_path)
-    found = [
+    tasks = [
         (task, task.evaluation)
         for task in learner.stream.tasks
         if isinstance(task.evaluation, Evaluation)
     ]
-    if not found:
+    if not tasks:
         raise SettingError(
             f"run '{folder}' learned '{learner.stream.name}', which has no environments to act in"
         )
     if name is not None:
-        if name not in _names(found):
+        if name not in _names(tasks):
             raise SettingError(
-                f"run '{folder}' has no task '{name}'; {nearest(name, _names(found))}"
+                f"run '{folder}' has no task '{name}'; {nearest(name, _names(tasks))}"
             )
-        found = [found[_names(found).index(name)]]
-    return learner, found
+        tasks = [tasks[_names(tasks).index(name)]]
+    return learner, tasks
 
 
 def _check_saliency(arguments: argparse.Namespace, how: Evaluation) -> None:

@@ -1,7 +1,7 @@
-"""``clframe ste``: a single-task expert for every task of a stream, for RP and SE of `clframe l2`.
+"""``clframe ste``: train single-task experts for all tasks, for RP and SE of ``clframe l2``.
 
-An expert is a fresh model that learns what the stream teaches of one task and nothing else: the
-same samples in the same blocks with the same budget, without a strategy.
+An expert is a fresh model that learns only what the stream teaches of one task: the same samples in
+the same blocks with the same budget, without a strategy.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ WEIGHTS = "weights.safetensors"
 
 
 def parser() -> Parser:
-    """The arguments of the command."""
+    """Return the parser of the command."""
     parser = Parser(
         "ste",
         "Train a single-task expert for every task of a stream: a fresh model that learns this "
@@ -34,7 +34,7 @@ def parser() -> Parser:
         [
             (
                 "clframe ste stream=split_mnist max_epochs=1 --out experts",
-                "an expert a task",
+                "one expert per task",
             ),
             ("clframe l2 RUN/log --ste experts", "uses them"),
         ],
@@ -47,15 +47,15 @@ def parser() -> Parser:
     return parser
 
 
-def main(words: Sequence[str]) -> int:
-    """Train the experts and say where they are."""
-    arguments = parser().parse(words)
+def main(argv: Sequence[str]) -> int:
+    """Train the experts and print where they are."""
+    arguments = parser().parse(argv)
     overrides = arguments.settings
     for word in overrides:
         key = word.partition("=")[0]
         if key in ("run_dir", "resume"):
             raise SettingError(
-                f"clframe ste does not take '{key}': it trains all experts anew, into --out DIR"
+                f"clframe ste does not take '{key}': it trains new experts, into --out DIR"
             )
     config = compose(overrides)
     from clframe.build import build_stream
@@ -73,11 +73,11 @@ def main(words: Sequence[str]) -> int:
         raise RunFolderError(f"out '{folder}' is not empty; give a new folder for the experts")
     RunFolder(folder).check()
     taught = dict.fromkeys(task.name for experience in stream for task in experience.tasks)
-    places = {name: folder / re.sub(r"[^\w.-]+", "-", name) for name in taught}
-    warn_user(f"{len(places)} experts in {folder}")
-    train_experts(config, places)
-    for name, place in places.items():
-        content = Result.load(place).matrix.to_json()
+    folders = {name: folder / re.sub(r"[^\w.-]+", "-", name) for name in taught}
+    warn_user(f"{len(folders)} experts in {folder}")
+    train_experts(config, folders)
+    for name, path in folders.items():
+        content = Result.load(path).matrix.to_json()
         last = content["values"][-1][0]
         print_out(f"{name:<20} {content['measure']} {'-' if last is None else format(last, '.3f')}")
     print_out()
@@ -87,33 +87,31 @@ def main(words: Sequence[str]) -> int:
 
 
 def default_folder(stream: Stream, seed: int) -> Path:
-    """A new folder ``runs/ste/<stream>/<time>-s<seed>``."""
+    """Return a new folder ``runs/ste/<stream>/<time>-s<seed>``."""
     now = datetime.datetime.now().strftime("%Y%m%d-%H%M%S")
     base = Path("runs") / "ste" / stream.name
     path, number = base / f"{now}-s{seed}", 1
-    while path.exists():  # twice in one second
+    while path.exists():  # started twice in one second
         number += 1
         path = base / f"{now}-s{seed}-{number}"
     return path
 
 
-def train_experts(config: RunConfig, places: Mapping[str, Path]) -> None:
+def train_experts(config: RunConfig, folders: Mapping[str, Path]) -> None:
     """Train the experts, several at once, and store each one's run, log and weights.
 
     Args:
-        config: Of a run on the stream that teaches the tasks.
-        places: The run folder of each task's expert.
+        config: Config of a run on the stream that teaches the tasks.
+        folders: The run folder of each task's expert.
     """
     from clframe.api import load_learner
     from clframe.sweep.runner import job_of, run_jobs
 
     jobs = []
-    for task, place in places.items():
+    for task, path in folders.items():
         assert isinstance(config.stream, Mapping)
         stream = {"name": "single_task", "base": dict(config.stream), "task": task}
-        expert = config.replace(
-            stream=stream, run_dir=place, strategy_name="expert", overrides=None
-        )
+        expert = config.replace(stream=stream, run_dir=path, strategy_name="expert", overrides=None)
         jobs.append(job_of(expert, task))
     failures = run_jobs(jobs)
     for job in jobs:
@@ -123,7 +121,7 @@ def train_experts(config: RunConfig, places: Mapping[str, Path]) -> None:
             )
         learner, _ = load_learner(job.folder)
         save_weights(job.folder / WEIGHTS, learner.model)
-        # The checkpoint was for resuming; what is kept of an expert can be read without pickle.
+        # The checkpoint was for resuming; the rest of an expert can be read without pickle.
         shutil.rmtree(job.folder / "checkpoints", ignore_errors=True)
 
 
@@ -134,7 +132,7 @@ def save_weights(path: Path, model: Any) -> None:
     from clframe.utils.files import write_bytes
 
     weights = {
-        # Copies, since tensors that share memory cannot be stored.
+        # Copies, because tensors that share memory cannot be stored.
         name: value.detach().cpu().clone().contiguous()
         for name, value in model.state_dict().items()
     }

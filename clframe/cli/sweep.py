@@ -1,4 +1,4 @@
-"""``clframe fit -m``: check, start what is missing, say how it went."""
+"""``clframe fit -m``: check a sweep, start the missing runs, and report the results."""
 
 from __future__ import annotations
 
@@ -31,19 +31,19 @@ from clframe.utils.eta import duration
 _FIGURES = ("gem.acc", "gem.bwt", *HEADLINES)
 
 
-def sweep(words: Sequence[str]) -> int:
-    """All combinations of the values given, each as a run in its own process and folder.
+def sweep(arguments: Sequence[str]) -> int:
+    """Run all combinations of the values, each in its own process and folder.
 
     Returns:
         0, or 2 if a run failed, or 130 if the sweep was stopped.
 
     Raises:
-        ClframeError: Something given cannot be used; nothing has been started then.
+        ClframeError: A value is invalid; nothing has been started then.
     """
-    overrides, own, folder, allow = divide(words)
+    overrides, own, folder, allow = divide(arguments)
     plan, plugins = check(overrides)
     folder = folder or default_folder(plan, plugins)
-    Manifest(folder, plan, plugins)  # refuses a folder of something else before it is touched
+    Manifest(folder, plan, plugins)  # Refuse a folder with other content before changing it.
     jobs = make_jobs(plan, folder, allow)
     waiting = [job for job in jobs if job.state != "finished"]
     failures: dict[str, str] = {}
@@ -60,13 +60,13 @@ def sweep(words: Sequence[str]) -> int:
 
 
 def check(overrides: Sequence[str]) -> tuple[Plan, str]:
-    """Read the words and compose runs that hold every value once.
+    """Parse the arguments and compose runs that hold every value once.
 
     Returns:
         The plan, and the checksum of the user's plugin files.
 
     Raises:
-        ClframeError: A word cannot be swept, or a run could not be composed.
+        ClframeError: An argument cannot be swept, or a run could not be composed.
     """
     from clframe.config.compose import compose
     from clframe.config.read_overrides import catalog_of, take_config_dirs
@@ -75,7 +75,7 @@ def check(overrides: Sequence[str]) -> tuple[Plan, str]:
     from clframe.runs.received import plugin_paths
 
     paths, folders = plugin_paths(overrides), take_config_dirs(overrides)[1]
-    # What cannot be swept is refused before files of the user are loaded.
+    # Refuse what cannot be swept before loading the user's files.
     plan = expand(overrides, lambda group: catalog_of(paths, folders).groups.get(group, ()))
     registry = discover(paths, folders)
     for sample in plan.samples:
@@ -91,21 +91,21 @@ def _title(plan: Plan, combination: dict[str, str]) -> str:
 
 
 def make_jobs(plan: Plan, folder: Path, allow: Sequence[str] = ()) -> list[Job]:
-    """The runs of a sweep, finished or not.
+    """Return the runs of a sweep, finished or not.
 
     Args:
         plan: The sweep.
         folder: Its folder.
-        allow: Words about what may be different where a run is continued.
+        allow: Differences that are allowed when a run is continued.
     """
-    place = folder.resolve()
+    root = folder.resolve()
     return [
         Job(
             name=name,
             overrides=tuple(plan.overrides(combination)),
             title=_title(plan, combination),
-            folder=place / name,
-            log=place / "logs" / f"{name}.log",
+            folder=root / name,
+            log=root / "logs" / f"{name}.log",
             allow=tuple(allow),
         )
         for combination in plan.combinations
@@ -115,12 +115,12 @@ def make_jobs(plan: Plan, folder: Path, allow: Sequence[str] = ()) -> list[Job]:
 
 def _outlook(folder: Path, jobs: Sequence[Job], waiting: Sequence[Job]) -> str:
     broken = sum(job.state == "broken" for job in waiting)
-    parts = [f"{len(jobs)} run{'s' * (len(jobs) != 1)} in {folder}"]
+    counts = [f"{len(jobs)} run{'s' * (len(jobs) != 1)} in {folder}"]
     if len(waiting) < len(jobs):
-        parts.append(f"{len(jobs) - len(waiting)} finished already")
+        counts.append(f"{len(jobs) - len(waiting)} finished already")
     if broken:
-        parts.append(f"{broken} to continue")
-    return "sweep of " + ", ".join(parts)
+        counts.append(f"{broken} to continue")
+    return "sweep of " + ", ".join(counts)
 
 
 def _run(
@@ -130,7 +130,7 @@ def _run(
     manifest: Manifest,
     interrupts: Interrupts,
 ) -> dict[str, str]:
-    """Run what is missing, a line for each; return why runs failed, by name."""
+    """Run what is missing, with a line for each; return why runs failed, by name."""
     failures: dict[str, str] = {}
     done = len(jobs) - len(waiting)
     digits = len(str(len(jobs)))
@@ -154,14 +154,14 @@ def _run(
 
 
 def _figures(folder: Path) -> str:
-    """The two figures of a finished run that most people look at first."""
+    """Return the two main metrics of a finished run."""
     metrics = read_run(folder).metrics
-    found = [name for name in dict.fromkeys(_FIGURES) if metrics.get(name) is not None]
-    return "  ".join(f"{name} {format_value(metrics[name])}" for name in found[:2])
+    names = [name for name in dict.fromkeys(_FIGURES) if metrics.get(name) is not None]
+    return "  ".join(f"{name} {format_value(metrics[name])}" for name in names[:2])
 
 
 def _tell(start: str, line: str) -> None:
-    """A line on standard error; on a terminal that is too narrow for it, in several."""
+    """Print a line to standard error, wrapped on a narrow terminal."""
     fits = not sys.stderr.isatty() or len(start) + len(line) < columns()
     print_err(*([start + line] if fits else wrap(line, len(start), start)))
 
@@ -169,7 +169,7 @@ def _tell(start: str, line: str) -> None:
 def _conclude(
     folder: Path, plan: Plan, jobs: Sequence[Job], failures: dict[str, str], stopped: bool
 ) -> int:
-    """The table over seeds, the failures, and the exit code."""
+    """Print the table over seeds and the failures; return the exit code."""
     finished: list[Run] = [read_run(job.folder) for job in jobs if job.state == "finished"]
     if finished:
         width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
@@ -184,7 +184,7 @@ def _conclude(
     if stopped:
         warn_user(
             f"stopped; {len(finished)} of {len(jobs)} runs are finished and the others have saved "
-            "what they had; the same command continues"
+            "their state; run the same command to continue"
         )
         return STOPPED
     if failures:

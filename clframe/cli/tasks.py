@@ -1,4 +1,4 @@
-"""What ``clframe tasks`` does: generate tasks, check files, explain one."""
+"""``clframe tasks``: generate tasks, check files, explain one."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from clframe.worlds.bddl.writer import save
 
 @dataclass(frozen=True)
 class Checked:
-    """What checking one file found."""
+    """The result of checking one file."""
 
     path: Path
     problems: tuple[BDDLError, ...]
@@ -27,7 +27,7 @@ class Checked:
 
 
 def generate(suite: str, n: int, seed: int, out: Path) -> list[Path]:
-    """Generate tasks and write each to a file; the paths come in the order of the suite."""
+    """Generate tasks and write each to a file; return the paths in the order of the suite."""
     paths = []
     for task in generate_tasks(suite, n, seed):
         path = out / f"{task.name}.bddl"
@@ -37,17 +37,17 @@ def generate(suite: str, n: int, seed: int, out: Path) -> list[Path]:
 
 
 def check(paths: Sequence[Path]) -> list[Checked]:
-    """Read files strictly, with the leniencies that leave no doubt, and look at their goals."""
+    """Parse files strictly, except for unambiguous leniencies, and check their goals."""
     return [_check_one(path) for path in paths]
 
 
 def show(path: Path) -> str:
-    """Explain a file in plain words, published quirks and all."""
+    """Explain a file in plain text, including published quirks."""
     return explain(parse(path, lenient=Leniency.ALL))
 
 
 def parser() -> Parser:
-    """The arguments of the command."""
+    """Return the parser of the command."""
     parser = Parser("tasks", "BDDL task files of LIBERO and BEHAVIOR.")
     generate = parser.add_subcommand(
         "generate",
@@ -62,7 +62,7 @@ def parser() -> Parser:
     add("--out", type=named, default="tasks", metavar="DIR", help="a folder; default: tasks")
     check = parser.add_subcommand(
         "check",
-        "Read files strictly and look at their goals; exit code 2 if one has problems.",
+        "Parse files strictly and check their goals; exit code 2 if one has problems.",
         [("clframe tasks check tasks/FILE.bddl", "line and column of every problem")],
     )
     check.add_argument("files", type=Path, nargs="+", metavar="FILE")
@@ -75,13 +75,13 @@ def parser() -> Parser:
     return parser
 
 
-def main(words: Sequence[str]) -> int:
-    """Run one of the commands; the result is the exit code, 2 if a checked file has problems.
+def main(argv: Sequence[str]) -> int:
+    """Run a subcommand; return the exit code, 2 if a checked file has problems.
 
     Raises:
-        ClframeError: For anything else a user can get wrong.
+        ClframeError: Another user error.
     """
-    arguments = parser().parse(words)
+    arguments = parser().parse(argv)
     if arguments.subcommand == "generate":
         paths = generate(arguments.suite, arguments.n, arguments.seed, Path(arguments.out))
         _print("\n".join(str(path) for path in paths))
@@ -103,14 +103,14 @@ def _check_one(path: Path) -> Checked:
 def _goal_problems(problem: Problem, path: str) -> list[BDDLError]:
     goal = problem.goal
     line, column = goal.formula.at
-    found = []
+    problems = []
     if goal.satisfied(problem.initial_state):
-        found.append(BDDLError("The goal already holds at the start.", line, column, path))
+        problems.append(BDDLError("The goal already holds at the start.", line, column, path))
     try:
         goal.score(problem.initial_state)
     except BDDLError as error:
-        found.append(error)
-    return found
+        problems.append(error)
+    return problems
 
 
 def _print_checked(results: Sequence[Checked]) -> int:

@@ -1,4 +1,4 @@
-"""``clframe trace``: the hook calls of a run as a table, with who answered what."""
+"""``clframe trace``: show the hook calls of a run as a table, with each plugin's answers."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ if TYPE_CHECKING:
     from clframe.core.trace import Call
 
 _ANSWERS = 3
-"""Different answers that are shown of one plugin."""
+"""Maximum number of answers shown of one plugin."""
 
 
 def parser() -> Parser:
-    """The arguments of the command."""
+    """Return the parser of the command."""
     parser = Parser(
         "trace",
-        "Show the hook calls of a run's first experience: who answered what, and how long it\n"
-        "took. Takes the settings of clframe fit; writes no run folder unless run_dir is given.",
+        "Show the hook calls of a run's first experience: which plugin answered what, and how\n"
+        "long it took. Takes the settings of clframe fit; writes a run folder only with run_dir.",
         [
             ("clframe trace strategy=ewc+replay max_epochs=1", "the first experience"),
             ("clframe trace plugin_path=my_method.py strategy=my_method", "a plugin of your own"),
@@ -48,10 +48,10 @@ class Row:
     Args:
         hook: Its name.
         within: The hooks during which it was called.
-        plugin: Who was asked; empty where nobody answered.
-        calls: How many.
+        plugin: The called plugin; empty if none answered.
+        calls: Number of calls.
         total: Milliseconds of all calls.
-        answers: Different answers, in the order in which they came.
+        answers: Different answers, in order of appearance.
     """
 
     hook: str
@@ -69,7 +69,7 @@ class Row:
             self.answers.append(answer)
 
     def to_json(self) -> dict[str, Any]:
-        """The same for programs."""
+        """Return the row for programs."""
         return {
             "hook": self.hook,
             "within": list(self.within),
@@ -82,14 +82,14 @@ class Row:
 
 
 class Table:
-    """Adds up calls, in the order in which hooks were first called."""
+    """The sum of all calls, in the order in which hooks were first called."""
 
     def __init__(self) -> None:
         self._rows: dict[tuple[tuple[str, ...], str], Row] = {}
         self._order: dict[tuple[str, ...], None] = {}
 
     def __call__(self, call: Call) -> None:
-        """Take one call; what is called within it has come before."""
+        """Add one call; calls within it come before it."""
         path = (*call.within, call.hook)
         for depth in range(1, len(path) + 1):
             self._order.setdefault(path[:depth])
@@ -97,13 +97,13 @@ class Table:
             return
         nobody = [("", call.milliseconds, "nobody answered")]
         answers: Sequence[tuple[str, float, str]] = call.answers or nobody
-        for plugin, took, words in answers:
+        for plugin, took, answer in answers:
             row = self._rows.setdefault((path, plugin), Row(call.hook, call.within, plugin))
-            row.add(took, words)
+            row.add(took, answer)
 
     @property
     def rows(self) -> list[Row]:
-        """All rows, those of a hook together."""
+        """All rows, grouped by hook."""
         first = {path: number for number, path in enumerate(self._order)}
 
         def place(row: Row) -> list[int]:
@@ -113,7 +113,7 @@ class Table:
         return sorted(self._rows.values(), key=place)
 
     def text(self, width: int = 80) -> str:
-        """The rows as lines of at most this width."""
+        """Return the rows as lines of at most this width."""
         rows = self.rows
         hooks = ["  " * len(row.within) + row.hook for row in rows]
         first = max(map(len, ["hook", *hooks]))
@@ -137,7 +137,7 @@ class Table:
 
 
 def _short(milliseconds: float) -> str:
-    """A time in about three digits.
+    """Return a time with about three digits.
 
     >>> [_short(value) for value in (0.01234, 1.5, 1234.5)]
     ['0.01', '1.50', '1234']
@@ -149,26 +149,26 @@ def _cut(text: str, width: int) -> str:
     return text if len(text) <= width else f"{text[: width - 3]}..."
 
 
-def main(words: Sequence[str]) -> int:
-    """Run one experience, or all, and print who was asked."""
-    arguments = parser().parse(words)
+def main(argv: Sequence[str]) -> int:
+    """Run one experience, or all, and print the calls."""
+    arguments = parser().parse(argv)
     folders = [f"config_dir='{Path(folder).resolve()}'" for folder in arguments.config_dir]
-    words = [*arguments.settings, *folders]
-    for word in words:
-        if word.startswith(("seeds=", "resume=", "sweep.", "sweep_dir=")):
-            raise SettingError(f"clframe trace: looks at one new run: leave '{word}' out")
+    argv = [*arguments.settings, *folders]
+    for argument in argv:
+        if argument.startswith(("seeds=", "resume=", "sweep.", "sweep_dir=")):
+            raise SettingError(f"clframe trace: traces one new run: leave '{argument}' out")
 
-    config = compose(words).replace(progress=False)
+    config = compose(argv).replace(progress=False)
     from clframe.build import build
     from clframe.core.trace import Trace
     from clframe.run import run
 
-    if not any(word.startswith("run_dir=") for word in words):
+    if not any(argument.startswith("run_dir=") for argument in argv):
         config = config.replace(run_dir=False)
-    if not any(word.startswith("logger") for word in words):
+    if not any(argument.startswith("logger") for argument in argv):
         config = config.replace(logger=None)
     if (config.trainer or {}).get("devices", 1) not in (1, "auto"):
-        raise SettingError("clframe trace: looks at one process: leave trainer.devices out")
+        raise SettingError("clframe trace: traces one process: leave trainer.devices out")
     built = build(config)
     table = Table()
     Trace(built.learner.plugins.manager, table)

@@ -1,4 +1,4 @@
-"""``clframe trust RUN``: confirm the code that a run of somebody else comes with."""
+"""``clframe trust RUN``: confirm the code that comes with somebody else's run."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from clframe.utils.console import print_out
 
 
 def parser() -> Parser:
-    """The arguments of the command."""
+    """Return the parser of the command."""
     parser = Parser(
         "trust",
         "Show the plugin files and modules that a run names, and confirm that they may be "
@@ -20,17 +20,17 @@ def parser() -> Parser:
         "Code of your own runs is confirmed when they begin.",
         [
             ("clframe trust RUN", "show the code and ask"),
-            ("clframe trust bundle.zip --yes", "confirm without being asked"),
+            ("clframe trust bundle.zip --yes", "confirm without a prompt"),
         ],
     )
     parser.add_argument("run", type=Path, metavar="RUN", help="a run folder, or a bundle of one")
-    parser.add_argument("--yes", action="store_true", help="confirm without being asked")
+    parser.add_argument("--yes", action="store_true", help="confirm without a prompt")
     return parser
 
 
-def main(words: Sequence[str]) -> int:
-    """Show the code, ask, and note the answer; 1 if the answer is no."""
-    arguments = parser().parse(words)
+def main(argv: Sequence[str]) -> int:
+    """Show the code, ask, and record the answer; return 1 if the answer is no."""
+    arguments = parser().parse(argv)
     from clframe.config.read_config import read_content
     from clframe.reproduce.bundle import opened
     from clframe.runs.received import confirm_run, modules, places, plugin_files
@@ -38,21 +38,21 @@ def main(words: Sequence[str]) -> int:
 
     with opened(arguments.run) as folder:
         content = read_content(folder)
-        files, known = plugin_files(content, folder), trusted()
+        files, confirmed = plugin_files(content, folder), trusted()
         for file in files:
-            mark = "confirmed" if file.sha256 in known.files else "new"
+            mark = "confirmed" if file.sha256 in confirmed.files else "new"
             print_out(
                 f"{file.sha256}  {file.size:>9,} bytes  {mark:<9}  {_shown(file.path, arguments)}"
             )
         for module in modules(content):
-            mark = "confirmed" if known.has_module(module) else "new"
+            mark = "confirmed" if confirmed.has_module(module) else "new"
             print_out(f"module {module} from {origin_of(module) or 'nowhere'}  {mark}")
-        for place in places(content):
-            mark = "confirmed" if place in known.places else "new"
-            print_out(f"a logger writes to {place}  {mark}")
-        new = [file for file in files if file.sha256 not in known.files]
-        others = [one for one in modules(content) if not known.has_module(one)]
-        others += [one for one in places(content) if one not in known.places]
+        for target in places(content):
+            mark = "confirmed" if target in confirmed.places else "new"
+            print_out(f"a logger writes to {target}  {mark}")
+        new = [file for file in files if file.sha256 not in confirmed.files]
+        others = [name for name in modules(content) if not confirmed.has_module(name)]
+        others += [name for name in places(content) if name not in confirmed.places]
         if not new and not others:
             print_out(f"nothing to confirm in {arguments.run}")
             return 0
@@ -65,7 +65,7 @@ def main(words: Sequence[str]) -> int:
 
 
 def _shown(path: Path, arguments: object) -> str:
-    """The file to look at; the name in the bundle for one that is packed."""
+    """Return the path of a file to read; for a bundle, its name in the bundle."""
     run: Path = arguments.run  # type: ignore[attr-defined]
     return f"{path.parent.name}/{path.name} in {run}" if run.is_file() else str(path)
 
@@ -74,11 +74,11 @@ def _agreed(run: Path) -> bool:
     """Ask on the terminal.
 
     Raises:
-        SettingError: There is none.
+        SettingError: There is no terminal.
     """
     if not sys.stdin.isatty():
         raise SettingError(
-            f"there is no terminal to ask on: look at the files, then clframe trust {run} --yes"
+            f"there is no terminal to ask on: read the files, then run clframe trust {run} --yes"
         )
     sys.stdout.write("This code will run with your rights. Have you looked at it? [y/N] ")
     sys.stdout.flush()

@@ -1,4 +1,4 @@
-"""``clframe verify RUN``: whether a run is what it says."""
+"""``clframe verify RUN``: check that a run is as recorded."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from clframe.utils.setting_checks import at_least
 
 
 def parser() -> Parser:
-    """The arguments of the command."""
+    """Return the parser of the command."""
     parser = Parser(
         "verify",
-        "Check a finished run's files against each other, learn one of its experiences again from "
+        "Check a finished run's files against each other, retrain one of its experiences from "
         "the checkpoint before it, and compare weights, states and the row of the matrix.",
         [
-            ("clframe fit strategy=ewc", "a run that can be"),
+            ("clframe fit strategy=ewc", "a run to verify"),
             ("clframe verify RUN", "its last experience"),
             ("clframe verify RUN --experience 2", "its second"),
         ],
@@ -26,21 +26,21 @@ def parser() -> Parser:
     parser.add_argument("run", type=Path, metavar="RUN", help="a run folder, or a bundle of one")
     parser.add_plugin_path()
     parser.add_argument(
-        "--experience", metavar="K", help="which to learn again: its number or name; else the last"
+        "--experience", metavar="K", help="number or name of the one to retrain; default: the last"
     )
     parser.add_argument(
         "--tolerance",
         type=float,
         default=0.0,
         metavar="T",
-        help="relative deviation allowed on other hardware; 0, the default, asks for equal bits",
+        help="relative deviation allowed on other hardware; default: 0, for equal bits",
     )
     return parser
 
 
-def main(words: Sequence[str]) -> int:
-    """Print what was found; 1 if the run is not what it says."""
-    arguments = parser().parse(words)
+def main(argv: Sequence[str]) -> int:
+    """Print the findings; return 1 if the run is not as recorded."""
+    arguments = parser().parse(argv)
     at_least(arguments.tolerance, 0, "--tolerance")
     from clframe.reproduce.bundle import opened
     from clframe.reproduce.verify import verify

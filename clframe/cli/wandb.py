@@ -1,4 +1,4 @@
-"""``clframe wandb RUN...``: send finished runs that were made without it to Weights & Biases."""
+"""``clframe wandb RUN...``: send finished runs to Weights & Biases after the fact."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 
 def parser() -> Parser:
-    """The arguments of the command."""
+    """Return the parser of the command."""
     parser = Parser(
         "wandb",
-        "Send finished runs to Weights & Biases: numbers, matrices, videos, results. Each is a W&B "
-        "run; settings are those of logger.wandb.",
+        "Send finished runs to Weights & Biases: numbers, matrices, videos, results. Each becomes "
+        "a W&B run; settings are those of logger.wandb.",
         [
             ("clframe wandb RUN", "one run"),
             ("clframe wandb SWEEP project=thesis", "all runs below a folder, to a project"),
@@ -35,33 +35,33 @@ def parser() -> Parser:
     return parser
 
 
-def main(words: Sequence[str]) -> int:
-    """Send each run that is not on W&B yet."""
-    given = parser().parse(words).words
-    paths = [Path(word) for word in given if "=" not in word or Path(word).exists()]
-    chosen = [word for word in given if "=" in word and not Path(word).exists()]
+def main(argv: Sequence[str]) -> int:
+    """Send each run that is not yet on W&B."""
+    arguments = parser().parse(argv).words
+    paths = [Path(word) for word in arguments if "=" not in word or Path(word).exists()]
+    chosen = [word for word in arguments if "=" in word and not Path(word).exists()]
     if not paths:
         raise SettingError("clframe wandb needs a run folder: clframe wandb RUN")
     settings = _settings(chosen)
     from clframe.runs.reader import find_runs, read_run
 
-    found = find_runs(paths)
-    for folder in found.unfinished:
-        warn_user(f"'{folder}' has not finished and is passed over")
-    for folder in found.finished:
+    folders = find_runs(paths)
+    for folder in folders.unfinished:
+        warn_user(f"'{folder}' is not finished and is skipped")
+    for folder in folders.finished:
         send(read_run(folder), settings)
     return 0
 
 
-def _settings(words: Sequence[str]) -> dict[str, Any]:
-    """Settings of the logger, read by Hydra's grammar and checked."""
+def _settings(overrides: Sequence[str]) -> dict[str, Any]:
+    """Return the logger's settings, parsed by Hydra's grammar and checked."""
     from clframe.config.read_overrides import read_single
     from clframe.core.registry import GIVEN
     from clframe.loggers.wandb import wandb
     from clframe.utils.setting_checks import check
 
     values = {}
-    for override in map(read_single, words):
+    for override in map(read_single, overrides):
         key = override.key_or_group.removeprefix("logger.").removeprefix("wandb.")
         values[key] = override.value()
     checked = check(wandb, values, "logger 'wandb'", given=GIVEN["logger"])
@@ -69,17 +69,17 @@ def _settings(words: Sequence[str]) -> dict[str, Any]:
 
 
 def send(run: Run, settings: dict[str, Any]) -> None:
-    """Make a W&B run of what a run folder holds."""
+    """Make a W&B run from a run folder."""
     from clframe.loggers.wandb import run_id, wandb
     from clframe.plugins.builtin.media_files import of_matrix
     from clframe.plugins.builtin.videos import FOLDER
     from clframe.recording.media import Media
 
     folder = run.folder
-    known = run_id(folder)
-    if known is not None:
+    sent_as = run_id(folder)
+    if sent_as is not None:
         raise RunFolderError(
-            f"'{folder}' is W&B run {known} already; one that was logged offline is sent with "
+            f"'{folder}' is W&B run {sent_as} already; send one that was logged offline with "
             f"wandb sync {folder / 'wandb'}/offline-run-*"
         )
     logger = wandb(folder, run.settings or {}, run.result.stream, **settings)
@@ -91,11 +91,11 @@ def send(run: Run, settings: dict[str, Any]) -> None:
             continue
         matrix = run.result.matrix
         first = len(matrix.rows) - len(matrix.learned)
-        place = {"experience": float(learned)}
-        logger.log_media(of_matrix(folder, _upto(run, first + learned), learned), step, place)
+        position = {"experience": float(learned)}
+        logger.log_media(of_matrix(folder, _upto(run, first + learned), learned), step, position)
         for video in sorted((folder / FOLDER).glob(f"exp{learned - 1}.*")):
             media = Media("videos", "video", f"{FOLDER}/{video.name}", f"after {learned}")
-            logger.log_media([media], step, place)
+            logger.log_media([media], step, position)
     files = [folder / name for name in ("results.json", "matrix.csv", "config.yaml")]
     logger.log_files("results", "results", files, ["final"])
     logger.finalize("success")
@@ -103,18 +103,18 @@ def send(run: Run, settings: dict[str, Any]) -> None:
 
 
 def _upto(run: Run, rows: int) -> Any:
-    """The matrix as it was when it had so many rows."""
+    """Return the matrix with its first rows."""
     from clframe.core.matrix import AccuracyMatrix
 
     whole = run.result.matrix
-    part = AccuracyMatrix(whole.columns, whole.measure)
+    first_rows = AccuracyMatrix(whole.columns, whole.measure)
     for name, values in zip(whole.rows[:rows], whole.values, strict=False):
-        part.add_row(name, dict(zip(whole.columns, values, strict=True)))
-    return part
+        first_rows.add_row(name, dict(zip(whole.columns, values, strict=True)))
+    return first_rows
 
 
 def points(run: Run) -> Iterator[tuple[dict[str, float], int]]:
-    """Rows of numbers with their steps: the CSV logger's where there are, else the events'."""
+    """Yield rows of numbers with their steps, from the CSV table or else the events."""
     table = run.folder / "csv" / "metrics.csv"
     if table.is_file():
         with table.open(newline="") as file:
@@ -145,12 +145,12 @@ def _of_events(path: Path) -> Iterator[tuple[dict[str, float], int]]:
             learned += 1
         elif event["event"] == "evaluation":
             results = event.get("measures") or {t: {"value": v} for t, v in event["values"].items()}
-            known = {
+            means = {
                 task: {k: v for k, v in measures.items() if v is not None}
                 for task, measures in results.items()
             }
-            yield row_numbers({t: m for t, m in known.items() if m}, learned), step
+            yield row_numbers({t: m for t, m in means.items() if m}, learned), step
         elif event["event"] == "measurement":
             name = event["name"]
-            found = {f"{name}/{k}": v for k, v in event["values"].items() if v is not None}
-            yield found, event["step"]
+            numbers = {f"{name}/{k}": v for k, v in event["values"].items() if v is not None}
+            yield numbers, event["step"]

@@ -16,34 +16,34 @@ if TYPE_CHECKING:
 
 
 def parser() -> Parser:
-    """The arguments of the command."""
+    """Return the parser of the command."""
     parser = Parser(
         "watch",
-        "Follow a run: what it does now, the matrix as it fills, curves, and the time left for the "
+        "Follow a run: its current work, the matrix as it fills, curves, and the time left for the "
         "whole stream. It only reads the run folder and ends with the run.",
         [
             ("clframe watch runs", "the newest run below this folder"),
-            ("clframe watch runs --once", "print its state and end"),
+            ("clframe watch runs --once", "print its state and exit"),
             ("clframe watch runs --web --open", "a page in the browser that updates by itself"),
         ],
     )
     parser.add_argument(
         "run", type=Path, metavar="RUN", help="a run folder, a sweep folder, or one above runs"
     )
-    parser.add_argument("--once", action="store_true", help="print the state and end")
+    parser.add_argument("--once", action="store_true", help="print the state and exit")
     parser.add_argument(
         "--web", action="store_true", help="serve a page to this machine until Ctrl-C"
     )
     parser.add_argument(
-        "--port", type=_port, metavar="N", help="of the page; a free one if left out"
+        "--port", type=_port, metavar="N", help="port of the page; default: a free one"
     )
     parser.add_argument("--open", action="store_true", help="open the page in the browser")
     return parser
 
 
-def main(words: Sequence[str]) -> int:
+def main(argv: Sequence[str]) -> int:
     """Follow a run until it ends or Ctrl-C is pressed."""
-    arguments = parser().parse(words)
+    arguments = parser().parse(argv)
     if arguments.web and arguments.once:
         raise SettingError("--once prints the state and --web serves a page; leave one of them out")
     for name in ("port", "open"):
@@ -58,7 +58,7 @@ def main(words: Sequence[str]) -> int:
             return _serve(watched, arguments)
         return terminal.once(watched) if arguments.once else terminal.follow(watched)
     except KeyboardInterrupt:
-        print_out()  # the run goes on; only the watching ends
+        print_out()  # The run continues; only watching ends.
         return 130
 
 

@@ -1,1 +1,1 @@
-"""From overrides to the description of a run."""
+"""Compose overrides into the description of a run."""

@@ -17,26 +17,26 @@ if TYPE_CHECKING:
     from omegaconf import DictConfig
 
 
-def apply(config: DictConfig, words: Sequence[str], catalog: Catalog) -> None:
+def apply(config: DictConfig, settings: Sequence[str], catalog: Catalog) -> None:
     """Put settings into a composed config, or take them out of it.
 
     Args:
         config: Changed in place.
-        words: Overrides of settings, with checked keys.
+        settings: Overrides of settings, with checked keys.
         catalog: The names and settings that there are.
 
     Raises:
-        SettingError: A setting belongs to nothing in the config, or to several things.
+        SettingError: A setting belongs to nothing in the config, or to several entries.
     """
     from omegaconf import OmegaConf
 
     overrides: list[Override] = []
-    for override in map(read_single, words):
+    for override in map(read_single, settings):
         key = override.key_or_group
-        same = [one for one in overrides if one.key_or_group == key and not one.is_delete()]
+        same = [other for other in overrides if other.key_or_group == key and not other.is_delete()]
         if override.is_delete() and same and "." not in key:  # of a bare name given before
             _check_value(override, same[-1].value())
-            overrides = [one for one in overrides if one not in same]
+            overrides = [other for other in overrides if other not in same]
         else:
             overrides.append(override)
     for override in overrides:
@@ -46,23 +46,23 @@ def apply(config: DictConfig, words: Sequence[str], catalog: Catalog) -> None:
         elif key in SETTINGS and not isinstance(override.value(), dict):
             raise SettingError(f"'{override.input_line}': write {key}.SETTING=value")
         else:
-            place = key if key in SETTINGS else find_place(config, key, catalog)
-            OmegaConf.update(config, place, override.value(), force_add=True)
+            path = key if key in SETTINGS else find_place(config, key, catalog)
+            OmegaConf.update(config, path, override.value(), force_add=True)
 
 
 def find_place(config: DictConfig, key: str, catalog: Catalog) -> str:
-    """Return where a setting is in a config; a bare name belongs to the one thing that has it."""
+    """Return the place of a setting in a config; a bare name must have exactly one."""
     if "." in key:
         holder = _holder(config, key)
     else:
-        parts = settings_in(config, catalog)
-        homes = [where for where, settings in parts.items() if key in settings]
+        entries = settings_in(config, catalog)
+        homes = [entry for entry, settings in entries.items() if key in settings]
         if not homes:
-            offered = {*GROUPS, *ROOT_KEYS, *(name for part in parts.values() for name in part)}
+            offered = {*GROUPS, *ROOT_KEYS, *(name for own in entries.values() for name in own)}
             raise SettingError(f"unknown key '{key}'; {nearest(key, offered)}")
         if len(homes) > 1:
-            places = " or ".join(f"{where}.{key}" for where in homes)
-            raise SettingError(f"'{key}' could be {places}; write which one you mean")
+            candidates = " or ".join(f"{entry}.{key}" for entry in homes)
+            raise SettingError(f"'{key}' could be {candidates}; write which one you mean")
         holder = homes[0]
         key = f"{holder}.{key}"
     group, _, name = holder.partition(".")
@@ -74,15 +74,15 @@ def find_place(config: DictConfig, key: str, catalog: Catalog) -> str:
 
 
 def _holder(config: DictConfig, key: str) -> str:
-    """Return what a dotted key is a setting of."""
+    """Return the entry that a dotted key is a setting of."""
     group, _, rest = key.partition(".")
     if group not in SEVERAL:
         return group
     name = rest.partition(".")[0]
     chosen = config.get(group) or {}
     if name not in chosen:
-        what = "part of this strategy" if group == "strategy" else "a logger of this run"
-        raise SettingError(f"'{key}': '{name}' is not {what}; {nearest(name, chosen)}")
+        role = "part of this strategy" if group == "strategy" else "a logger of this run"
+        raise SettingError(f"'{key}': '{name}' is not {role}; {nearest(name, chosen)}")
     return f"{group}.{name}" if "." in rest else group
 
 
@@ -105,27 +105,27 @@ def _of_only_logger(config: DictConfig, key: str) -> str:
 
 
 def _delete(config: DictConfig, override: Override) -> None:
-    """Take a setting out, so that its default holds: ``~optimizer.lr`` or ``~lr``."""
+    """Remove a setting, so that its default holds: ``~optimizer.lr`` or ``~lr``."""
     from omegaconf import OmegaConf
 
     key = _of_only_logger(config, override.key_or_group)
     holder, _, name = key.rpartition(".")
     if holder:
         _holder(config, key)
-        places = [(holder, OmegaConf.select(config, holder))]
+        holders = [(holder, OmegaConf.select(config, holder))]
     else:
-        places = [place for place in _filled(config) if name in place[1]]
-    if len(places) > 1:
-        ways = " or ".join(f"~{where}.{name}" for where, _ in places)
+        holders = [item for item in _filled(config) if name in item[1]]
+    if len(holders) > 1:
+        ways = " or ".join(f"~{group}.{name}" for group, _ in holders)
         raise SettingError(f"'~{key}' could be {ways}; write which one you mean")
-    if not places or name not in (places[0][1] or {}):
-        raise SettingError(f"'~{key}': nothing sets {key} here, so there is nothing to take out")
-    _check_value(override, places[0][1][name])
-    del places[0][1][name]
+    if not holders or name not in (holders[0][1] or {}):
+        raise SettingError(f"'~{key}': {key} is not set here, so it cannot be removed")
+    _check_value(override, holders[0][1][name])
+    del holders[0][1][name]
 
 
 def _check_value(override: Override, value: Any) -> None:
-    """Refuse to take out a setting with another value than the override names."""
+    """Refuse to remove a setting with another value than the override names."""
     named = override.value()
     if named is not None and named != value:
         key = override.key_or_group
@@ -133,7 +133,7 @@ def _check_value(override: Override, value: Any) -> None:
 
 
 def _filled(config: DictConfig) -> Iterator[tuple[str, Any]]:
-    """Yield the parts of a config that hold settings, with their places."""
+    """Yield the entries of a config that hold settings, with their places."""
     for group in (*NAMED, *SETTINGS):
         if config.get(group):
             yield group, config[group]
@@ -149,8 +149,8 @@ def _filled(config: DictConfig) -> Iterator[tuple[str, Any]]:
 def resolve(config: DictConfig, settings: Sequence[str], catalog: Catalog) -> dict[str, Any]:
     """Put settings into a composed config and return it as plain values.
 
-    An interpolation may refer to a setting that is not given, and gets its default. Variables of
-    the environment are refused, because their values would be written into ``config.yaml``.
+    An interpolation may refer to a setting that is left out, and gets its default. Environment
+    variables are refused, because their values would be written into ``config.yaml``.
 
     Args:
         config: Changed in place.
@@ -158,8 +158,8 @@ def resolve(config: DictConfig, settings: Sequence[str], catalog: Catalog) -> di
         catalog: The names and settings that there are.
 
     Raises:
-        ClframeError: A name is unknown, something that must be given is not, or the environment is
-            asked for.
+        ClframeError: A name is unknown, a required value is missing, or an environment variable
+            is used.
         OmegaConfBaseException: An interpolation cannot be resolved.
     """
     from omegaconf import OmegaConf
@@ -171,8 +171,8 @@ def resolve(config: DictConfig, settings: Sequence[str], catalog: Catalog) -> di
         for key in _missing(raw):
             raise SettingError(f"{key} must be given, as {key}=value")
         defaults: dict[str, Any] = {"strategy": {}}
-        for where, known in settings_in(config, catalog).items():
-            values = {name: setting.default for name, setting in known.items()}
+        for where, settings_of_entry in settings_in(config, catalog).items():
+            values = {name: setting.default for name, setting in settings_of_entry.items()}
             group, _, plugin = where.partition(".")
             (defaults[group] if plugin else defaults)[plugin or group] = values
         if "${" not in str(raw):
@@ -196,10 +196,10 @@ def _without_environment() -> Iterator[None]:
     from omegaconf import OmegaConf
     from omegaconf.resolvers import oc
 
-    def refuse(*words: str) -> Any:
+    def refuse(*names: str) -> Any:
         raise SettingError(
-            f"'${{oc.env:{','.join(words)}}}' would write a variable of the environment into "
-            "config.yaml; let the shell put it in: key=$NAME"
+            f"'${{oc.env:{','.join(names)}}}' would write an environment variable into "
+            "config.yaml; let the shell insert it: key=$NAME"
         )
 
     OmegaConf.register_new_resolver("oc.env", refuse, replace=True)
@@ -209,16 +209,16 @@ def _without_environment() -> Iterator[None]:
         OmegaConf.register_new_resolver("oc.env", oc.env, replace=True)
 
 
-def _only(value: Any, wanted: Any) -> Any:
-    """Return what ``wanted`` holds, with the values of the other."""
-    if isinstance(wanted, dict) and isinstance(value, dict):
-        return {str(key): _only(value[key], wanted[key]) for key in wanted}
+def _only(value: Any, template: Any) -> Any:
+    """Return the entries of ``value`` that ``template`` has too."""
+    if isinstance(template, dict) and isinstance(value, dict):
+        return {str(key): _only(value[key], template[key]) for key in template}
     return value
 
 
 @contextlib.contextmanager
 def error_messages() -> Iterator[None]:
-    """Raise errors of Hydra and OmegaConf as one line of clframe's."""
+    """Turn errors of Hydra and OmegaConf into one line of clframe's."""
     from hydra.errors import HydraException
     from omegaconf.errors import OmegaConfBaseException
 
@@ -229,12 +229,12 @@ def error_messages() -> Iterator[None]:
 
 
 def _message(error: Exception) -> str:
-    """Return a message of Hydra's as one line, and only the resolver's own if it raised one."""
+    """Return a message of Hydra's as one line; of a resolver's error, only its own text."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     first = lines[0] if lines else type(error).__name__
     ours = re.match(r"SettingError raised while resolving interpolation: (.*)", first)
     if ours:
         return ours[1]
     keys = [line.removeprefix("full_key: ") for line in lines if line.startswith("full_key: ")]
-    said = [line for line in lines[1:] if not line.startswith(("full_key:", "object_type="))]
-    return " ".join([*(f"{key}:" for key in keys[:1]), first, *said[:2]])
+    details = [line for line in lines[1:] if not line.startswith(("full_key:", "object_type="))]
+    return " ".join([*(f"{key}:" for key in keys[:1]), first, *details[:2]])

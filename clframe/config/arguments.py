@@ -32,7 +32,7 @@ def place_arguments(
         if name in values:
             raise TypeError(f"{name} is given twice")
         values[name] = value
-    known = set(fields)
+    field_names = set(fields)
     if "seeds" in values:
         raise SettingError(
             "seeds is for the command line (clframe fit seeds=0,1,2); in Python call fit with "
@@ -49,9 +49,9 @@ def place_arguments(
             "clframe.stream_from(data, n_experiences=5)"
         )
     groups = {name: group for name, group in GROUP_OF.items() if group != "checkpoint"}
-    for name in [name for name in values if name not in known]:
+    for name in [name for name in values if name not in field_names]:
         if name not in groups:
-            offered = {*known, "lr", *groups}
+            offered = {*field_names, "lr", *groups}
             raise SettingError(f"unknown argument '{name}'; {nearest(name, offered)}")
         group = groups[name]
         values[group] = {**(values.get(group) or {}), name: values.pop(name)}

@@ -11,9 +11,9 @@ from clframe.config.name_catalog import Catalog
 _BETWEEN_NAMES = re.compile(r"[,+\[\] ]+")
 
 
-def chosen_settings(catalog: Catalog, words: Sequence[str]) -> dict[str, list[str]]:
-    """Return the settings of what overrides choose, or of the defaults, by their place."""
-    values = {key: value for key, _, value in (word.partition("=") for word in words)}
+def chosen_settings(catalog: Catalog, overrides: Sequence[str]) -> dict[str, list[str]]:
+    """Return the settings of the names that overrides choose, or of the defaults, by place."""
+    values = {key: value for key, _, value in (override.partition("=") for override in overrides)}
     settings = {group: list(catalog.items[group][group].settings) for group in SETTINGS}
     for group in catalog.groups:
         value = values.get(group, catalog.defaults.get(group, ""))
@@ -27,8 +27,8 @@ def chosen_settings(catalog: Catalog, words: Sequence[str]) -> dict[str, list[st
                 continue
             if group == "strategy":
                 for plugin in item.plugins:
-                    part = catalog.items["plugin"][plugin]
-                    settings[f"strategy.{plugin}"] = list(part.settings)
+                    plugin_item = catalog.items["plugin"][plugin]
+                    settings[f"strategy.{plugin}"] = list(plugin_item.settings)
             elif group == "logger":
                 settings[f"logger.{name}"] = list(item.settings)
             elif item.settings:

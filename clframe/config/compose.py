@@ -40,16 +40,16 @@ def compose(overrides: Sequence[str]) -> RunConfig:
         overrides: As on the command line, such as ``strategy=ewc`` or ``trainer.max_epochs=2``.
 
     Raises:
-        ClframeError: A name, key or value is not right.
+        ClframeError: A name, key or value is invalid.
     """
-    words, resume, allowed = divide_resume(overrides)
-    words, config_dirs = take_config_dirs(words)
+    others, resume, allowed = divide_resume(overrides)
+    others, config_dirs = take_config_dirs(others)
     if resume not in (None, "auto"):
         from clframe.config.compose_over import compose_resumed
 
-        return compose_resumed(str(resume), words, allowed, config_dirs)
-    catalog = catalog_of(plugin_paths(words), config_dirs)
-    choices, settings = divide(words, catalog)
+        return compose_resumed(str(resume), others, allowed, config_dirs)
+    catalog = catalog_of(plugin_paths(others), config_dirs)
+    choices, settings = divide(others, catalog)
     with error_messages():
         config, chosen = _compose_groups(choices, catalog)
         _choose_stream(config, str(chosen.get("experiment")))
@@ -62,20 +62,20 @@ def compose(overrides: Sequence[str]) -> RunConfig:
         _complete(config, chosen, catalog)
         values = resolve(config, settings, catalog)
     if names is None or any(_takes_plugin_out(word) for word in settings):
-        # Hydra knows the name of a single choice. Of a list (the default's, an experiment's), only
-        # the plugins are known.
+        # Hydra knows the name of a single choice, but only the plugins of a list (from the default
+        # or an experiment).
         names = [] if names is not None else [str(n) for n in [chosen.get("strategy")] if n]
         names = names or list(values["strategy"] or {})
     from clframe.config.run_config import RunConfig
 
     values |= {"strategy_name": catalog.strategy_name(names)}
     values |= {"resume": resume, "resume_allow": allowed}
-    asked = [word for word in overrides if not word.startswith("resume")]
-    return RunConfig(**values, overrides=asked)
+    recorded = [word for word in overrides if not word.startswith("resume")]
+    return RunConfig(**values, overrides=recorded)
 
 
 def divide_resume(overrides: Sequence[str]) -> tuple[list[str], str | None, list[str]]:
-    """Return all other overrides, what to resume, and what may be different then."""
+    """Return all other overrides, the run to resume, and the differences that are allowed."""
     others: list[str] = []
     resume: str | None = None
     allowed: list[str] = []
@@ -91,8 +91,8 @@ def divide_resume(overrides: Sequence[str]) -> tuple[list[str], str | None, list
     return others, resume, allowed
 
 
-def _takes_plugin_out(word: str) -> bool:
-    sign, key, _ = split(word)
+def _takes_plugin_out(override: str) -> bool:
+    sign, key, _ = split(override)
     return sign == "~" and key.startswith("strategy.") and key.count(".") == 1
 
 
@@ -126,7 +126,7 @@ def _compose_groups(choices: Sequence[str], catalog: Catalog) -> tuple[DictConfi
 def _offered_name() -> type[Any]:
     """Return the class of a name in Hydra's store, whose node is made when it is chosen.
 
-    There are hundreds, a run chooses a few, and Hydra copies its whole store for every run.
+    There are hundreds, but a run chooses a few, and Hydra copies its whole store for every run.
     """
     from hydra.core.config_store import ConfigNode
     from omegaconf import OmegaConf
@@ -142,7 +142,7 @@ def _offered_name() -> type[Any]:
             return OmegaConf.create(dict(self.content))
 
         def __deepcopy__(self, memo: dict[int, Any]) -> OfferedName:
-            return self  # Nobody changes it: what is loaded is a copy with a node of its own.
+            return self  # Nobody changes it; loading copies it into its own node.
 
     return OfferedName
 
@@ -158,8 +158,8 @@ def _store(catalog: Catalog) -> None:
     contents["logger"] = {name: {name: {}} for name in catalog.items["logger"]}
     contents["strategy"] = {name: item.plugins for name, item in catalog.items["strategy"].items()}
     for group, choices in contents.items():
-        # Hydra would take a node with the name of a file for the schema of the file. What an
-        # earlier run's plugins offered is left out.
+        # Hydra would take a node with the name of a file for the schema of the file. Names from
+        # the plugins of an earlier run are left out.
         files = {name for name, item in catalog.items[group].items() if item.has_file}
         ConfigStore.instance().repo[group] = {
             f"{name}.yaml": _offered_name()(name, group, content)
@@ -172,7 +172,7 @@ def _store(catalog: Catalog) -> None:
 
 
 def _choose_stream(config: DictConfig, experiment: str) -> None:
-    """Put what an experiment has for the run's stream (``streams:``) over the rest of it."""
+    """Apply the settings of an experiment for the run's stream (``streams:``)."""
     if "streams" not in config:
         return
     streams, stream = config.pop("streams"), str(config.stream.name)
@@ -185,7 +185,7 @@ def _choose_stream(config: DictConfig, experiment: str) -> None:
 
 
 def _choose_scenario(config: DictConfig, experiment: str) -> None:
-    """Put what an experiment has for the run's scenario (``scenarios:``) over the rest of it."""
+    """Apply the settings of an experiment for the run's scenario (``scenarios:``)."""
     if "scenarios" not in config:
         return
     scenarios = config.pop("scenarios")
@@ -203,7 +203,7 @@ def _choose_scenario(config: DictConfig, experiment: str) -> None:
 
 
 def _complete(config: DictConfig, chosen: Mapping[str, Any], catalog: Catalog) -> None:
-    """Check and complete what the chosen files say."""
+    """Check and complete the content of the chosen files."""
     from omegaconf import OmegaConf
 
     config.pop("experiment", None)

@@ -1,4 +1,4 @@
-"""Compose over the ``config.yaml`` of a run: to continue it, or to fork it."""
+"""Compose over the ``config.yaml`` of a run, to continue or fork it."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def compose_over(
     """Return the description in a run's ``config.yaml``, with overrides put over it."""
     from omegaconf import OmegaConf
 
-    # Refuses what only Python can continue, and code that the user has not confirmed.
+    # Refuses runs that only Python can continue, and unconfirmed code.
     described = RunConfig.from_content(content, path, overrides)
     check_places(content, Path(path), overrides)
     if not overrides:
@@ -54,7 +54,7 @@ def compose_over(
     content, files = dict(content), content.get("plugin_files")
     catalog = catalog_of(plugin_paths(overrides) or described.plugin_paths, config_dirs)
     choices, settings = divide(overrides, catalog)
-    name, asked = content.pop("strategy_name", None), content.pop("overrides", None)
+    name, recorded = content.pop("strategy_name", None), content.pop("overrides", None)
     fork = content.pop("fork", None)
     content.pop("plugin_files", None)
     with error_messages():
@@ -73,15 +73,15 @@ def compose_over(
     if files is not None and not any(word.startswith("plugin_path=") for word in overrides):
         made["plugin_files"] = files
     resumed = RunConfig.from_content(made, path, overrides)
-    asked = None if not isinstance(asked, list) else [*asked, *overrides]
-    return resumed.replace(strategy_name=name, overrides=asked, fork=fork)
+    recorded = None if not isinstance(recorded, list) else [*recorded, *overrides]
+    return resumed.replace(strategy_name=name, overrides=recorded, fork=fork)
 
 
 def compose_forked(path: str, overrides: Sequence[str]) -> RunConfig:
-    """Return the description of a new run: that of another run, with overrides put over it."""
+    """Return the description of a new run: another run's, with overrides put over it."""
     for word in overrides:
         if word.partition("=")[0] in ("resume", "resume.allow", "resume_allow", "seeds"):
-            raise SettingError(f"'{word}': fork makes a run of its own; leave this argument out")
+            raise SettingError(f"'{word}': a fork is a new run; leave this argument out")
     overrides, config_dirs = take_config_dirs(overrides)
     content = read_content(path)
     content.pop("fork", None)
@@ -92,7 +92,7 @@ def compose_forked(path: str, overrides: Sequence[str]) -> RunConfig:
 
 
 def _chosen(choice: str, content: Mapping[str, Any], catalog: Catalog) -> Any:
-    """Return what a choice puts into the config of a run."""
+    """Return the config content for a choice."""
     _, key, _ = split(choice)
     if key in ROOT_KEYS:
         return read_single(choice).value()

@@ -31,13 +31,13 @@ _STARTED = time.time_ns()
 
 def make_installed() -> Catalog:
     """Make the catalog of clframe and the installed packages, and keep it in its file."""
-    # Taken before the registry reads the files: a file that changes meanwhile is read again later.
+    # Taken before the registry reads the files: a file that changes in between is read again later.
     folders = [name_catalog.PACKAGE, *package_folders()]
     mark = name_catalog.fingerprint(folders)
     registry = discover()
     made = make(registry)
-    # Every command warns about a broken package. A process that is older than a file may have
-    # imported an earlier version of it, which the fingerprint does not stand for.
+    # Every command warns about a broken package. If a file is newer than the process, the process
+    # may have imported an earlier version of it, which the fingerprint does not stand for.
     newest = max(
         (changed for folder in folders for *_, changed in name_catalog.files_in(folder)), default=0
     )
@@ -52,20 +52,20 @@ def make_installed() -> Catalog:
     return made
 
 
-def make(registry: Registry, known: Catalog | None = None) -> Catalog:
+def make(registry: Registry, installed: Catalog | None = None) -> Catalog:
     """Return the catalog of what a registry holds.
 
     Args:
-        registry: It may have names of the user's own files.
-        known: The catalog without these files, whose items are not made again.
+        registry: May include names from the user's own files.
+        installed: The catalog without these files, whose items are not made again.
 
     Raises:
-        SettingError: A config file of the user has the name of something else.
+        SettingError: A config file of the user has a name that is already taken.
     """
     items: dict[str, dict[str, Item]] = {}
     measuring = measuring_plugins(registry)
     for kind in KINDS:
-        before = {} if known is None else known.items[kind]
+        before = {} if installed is None else installed.items[kind]
         files = config_files(kind, registry.config_dirs)
         items[kind] = {}
         for entry in registry.entries(kind):
@@ -107,8 +107,7 @@ def _names(registry: Registry, items: dict[str, dict[str, Item]], group: str) ->
     for name in registered:
         if name in files and files[name].from_user:
             raise SettingError(
-                f"'{files[name].path}' has the name of a {group} that there is already; call it "
-                "differently"
+                f"'{files[name].path}' has the name of an existing {group}; give it another name"
             )
     return sorted({*registered, *files, *(["none"] if group == "logger" else [])})
 
@@ -149,17 +148,25 @@ def _strategies(registry: Registry, plugins: dict[str, Item]) -> dict[str, Item]
     others = {name: classes[name] for name in classes if name not in DEFAULT_PLUGINS}
     items = {}
     for name, strategy in known_strategies(registry).items():
-        known = [plugin for plugin in strategy.plugins if plugin in plugins]
-        parts = [classes[plugin] for plugin in known]
-        conflicts = [n for n in others if any(conflicting(part, others[n]) for part in parts)]
-        scenarios = {"task", "domain", "class"}.intersection(*(part.scenarios for part in parts))
-        origins = dict.fromkeys(plugins[plugin].origin for plugin in known)
+        names = [plugin for plugin in strategy.plugins if plugin in plugins]
+        plugin_classes = [classes[plugin] for plugin in names]
+        conflicts = [
+            n
+            for n in others
+            if any(conflicting(plugin_class, others[n]) for plugin_class in plugin_classes)
+        ]
+        scenarios = {"task", "domain", "class"}.intersection(
+            *(plugin_class.scenarios for plugin_class in plugin_classes)
+        )
+        origins = dict.fromkeys(plugins[plugin].origin for plugin in names)
         items[name] = Item(
             kind="strategy",
             name=name,
             summary=strategy.summary,
             origin="clframe" if strategy.has_file or not origins else next(iter(origins)),
-            paper="; ".join(part.paper for part in parts if part.paper),
+            paper="; ".join(
+                plugin_class.paper for plugin_class in plugin_classes if plugin_class.paper
+            ),
             scenarios=sorted(scenarios),
             conflicts=[other for other in conflicts if other not in strategy.plugins],
             plugins=_plain(strategy.plugins),
@@ -174,11 +181,11 @@ def _plain(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
     if isinstance(value, float) and not math.isfinite(value):
-        return str(value)  # JSON has no such numbers
+        return str(value)  # JSON cannot hold infinity and NaN.
     return value if value is None or isinstance(value, bool | int | float | str) else str(value)
 
 
-# ---------------------------------------------------------------- what it depends on
+# ---------------------------------------------------------------- dependencies
 
 
 def package_folders() -> Iterator[Path]:

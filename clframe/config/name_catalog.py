@@ -23,7 +23,7 @@ from typing import Any
 from clframe.errors import UnknownNameError, nearest
 
 FORMAT = 3
-"""Of the file; another one is not read."""
+"""Version of the file format; other versions are not read."""
 PACKAGE = Path(__file__).parents[1]
 
 
@@ -32,11 +32,11 @@ class Setting:
     """One setting.
 
     Args:
-        type: What it may be, in words.
-        default: What it is if nothing is said.
+        type: Type of the value, as text.
+        default: Value if the setting is left out.
         shown: The default as ``clframe list`` shows it.
-        meaning: What it does.
-        choices: Its values as they are typed, where there are few.
+        meaning: Explanation.
+        choices: The values as they are typed, if there are few.
     """
 
     type: str
@@ -52,19 +52,18 @@ class Item:
 
     Args:
         kind: stream, strategy, plugin, model, ..., experiment, or a group of settings.
-        name: What is typed.
+        name: The name as it is typed.
         summary: One line.
         origin: The package it comes from.
         settings: By name.
         paper: Where a method was published.
-        scenarios: Of a strategy: those it works in.
+        scenarios: Of a strategy: the scenarios it supports.
         conflicts: Of a strategy: plugins it cannot be combined with.
         plugins: Of a strategy: settings by plugin.
-        model: Of a stream: the model that learns it unless one is named. Of a learner: the model
-            that it needs.
+        model: Of a stream: its default model. Of a learner: the model that it needs.
         internal: Whether it is a plugin that every run has.
         measures: Whether it is a plugin that only measures, which is no part of a strategy's name.
-        has_file: Whether a config file of this name is what Hydra reads.
+        has_file: Whether Hydra reads a config file of this name.
     """
 
     kind: str
@@ -84,12 +83,12 @@ class Item:
 
 @dataclass(frozen=True)
 class Catalog:
-    """Everything that can be typed.
+    """All names and settings that can be typed.
 
     Args:
         items: By kind and name.
         groups: The groups of a run's config, and the names that can be chosen in each.
-        defaults: What is chosen in a group by default.
+        defaults: Default choice of each group.
         config_dirs: The user's folders with config files.
     """
 
@@ -102,23 +101,23 @@ class Catalog:
         """Return the item of a kind with this name.
 
         Raises:
-            UnknownNameError: There is none; the message suggests the nearest known name.
+            UnknownNameError: There is none; the message suggests the nearest name.
         """
         if name not in self.items[kind]:
             raise UnknownNameError(f"unknown {kind} '{name}'; {nearest(name, self.items[kind])}")
         return self.items[kind][name]
 
     def check(self, group: str, name: str) -> None:
-        """Refuse a choice that a group does not offer.
+        """Check that a group offers a choice.
 
         Raises:
-            UnknownNameError: With the nearest name.
+            UnknownNameError: It does not; the message suggests the nearest name.
         """
         if name not in self.groups[group]:
             raise UnknownNameError(f"unknown {group} '{name}'; {nearest(name, self.groups[group])}")
 
     def model_for(self, stream: str, learner: str) -> dict[str, Any]:
-        """Return the default model of a stream that is learned in this way."""
+        """Return the default model of a stream for a learner."""
         model = dict(self.get("stream", stream).model) or {"name": "mlp"}
         needed = self.get("learner", learner).model
         if not needed:
@@ -134,10 +133,10 @@ class Catalog:
 
 
 def cached(outdated: bool = False) -> Catalog | None:
-    """Return the catalog of the file, or None if there is none or it is outdated.
+    """Return the catalog in the file, or None if there is none or it is outdated.
 
     Args:
-        outdated: Accept an outdated one, which is good enough for a suggestion.
+        outdated: Accept an outdated one, which is good enough for suggestions.
     """
     for path in places():
         with contextlib.suppress(OSError, ValueError, TypeError, KeyError):
@@ -165,22 +164,22 @@ def _from_content(content: dict[str, Any]) -> Catalog:
 
 
 def places() -> Iterator[Path]:
-    """Beside the compiled files, or in the user's cache where these are not written."""
+    """Yield paths for the file: next to the compiled files, else in the user's cache."""
     tag = sys.implementation.cache_tag
     if not sys.dont_write_bytecode:
         yield Path(importlib.util.cache_from_source(__file__)).with_name(f"catalog.{tag}.json")
     cache = os.environ.get("XDG_CACHE_HOME")
     with contextlib.suppress(RuntimeError):  # a user without a home
         folder = Path(cache) if cache else Path.home() / ".cache"
-        place = hashlib.sha256(str(PACKAGE).encode()).hexdigest()[:12]
-        yield folder / "clframe" / "catalog" / f"{place}.{tag}.json"
+        digest = hashlib.sha256(str(PACKAGE).encode()).hexdigest()[:12]
+        yield folder / "clframe" / "catalog" / f"{digest}.{tag}.json"
 
 
-# ------------------------------------------------------------ when it is still right
+# ------------------------------------------------------------ fingerprint
 
 
 def fingerprint(folders: Iterable[Path]) -> str:
-    """Return a checksum of everything that decides which names there are.
+    """Return a checksum of everything that decides which names exist.
 
     Args:
         folders: Of clframe, its configs, and the packages with plugins.
@@ -197,35 +196,35 @@ def fingerprint(folders: Iterable[Path]) -> str:
 def installed() -> list[str]:
     """List the installed packages with the time of their installation.
 
-    Packages bring plugins, and decide what a plugin can offer. Python's own way to find them reads
-    a file of each package.
+    Packages bring plugins and decide what a plugin can offer. Python's own ``importlib.metadata``
+    reads a file of each package, which is slower.
     """
-    found = []
+    lines = []
     for folder in dict.fromkeys(sys.path):
         with contextlib.suppress(OSError), os.scandir(folder or os.curdir) as entries:
             for entry in entries:
-                # The checkout of clframe has one, too, which counts only in the working directory.
+                # clframe's checkout has one, too, which counts only in the working directory.
                 if (
                     entry.name.endswith((".dist-info", ".egg-info"))
                     and entry.name[:8] != "clframe."
                 ):
-                    found.append(f"{entry.path} {entry.stat().st_mtime_ns}\n")
-    return sorted(found)
+                    lines.append(f"{entry.path} {entry.stat().st_mtime_ns}\n")
+    return sorted(lines)
 
 
 def files_in(folder: Path) -> Iterator[tuple[str, int, int]]:
-    """The code and the configs in a folder, with size and time of change."""
-    places = [str(folder)]
-    while places:
-        place = places.pop()
-        if place.endswith((".py", ".yaml")):
+    """Yield the code and config files in a folder, with size and modification time."""
+    paths = [str(folder)]
+    while paths:
+        path = paths.pop()
+        if path.endswith((".py", ".yaml")):
             with contextlib.suppress(OSError):
-                status = os.stat(place)
-                yield place, status.st_size, status.st_mtime_ns
+                status = os.stat(path)
+                yield path, status.st_size, status.st_mtime_ns
             continue
-        with contextlib.suppress(OSError), os.scandir(place) as entries:
+        with contextlib.suppress(OSError), os.scandir(path) as entries:
             for entry in entries:
                 if entry.name.endswith((".py", ".yaml")) or (
                     entry.is_dir() and entry.name != "__pycache__"
                 ):
-                    places.append(entry.path)
+                    paths.append(entry.path)

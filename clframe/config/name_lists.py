@@ -1,4 +1,4 @@
-"""The catalog as lists: what ``clframe list`` takes, and the words for them."""
+"""The catalog as lists: the names of kinds that ``clframe list`` accepts."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from clframe.config.name_catalog import Catalog, Item
 
 
 def kinds_by_plural(catalog: Catalog) -> dict[str, str]:
-    """Return the kinds by the names that ``clframe list`` takes, in its order."""
+    """Return the kinds by the names that ``clframe list`` accepts, in its order."""
     first, last = ("stream", "strategy"), ("experiment", *SETTINGS)
     others = [kind for kind in catalog.items if kind not in (*first, *last)]
     return {plural(kind): kind for kind in (*first, *others, *last)}

@@ -27,10 +27,10 @@ _SINGLE: dict[str, tuple[type, ...]] = {
 
 
 def refuse_objects(content: Mapping[str, Any], path: str | Path) -> None:
-    """Refuse a run that was made with objects of Python, which a file cannot describe.
+    """Refuse a run that was made with Python objects, which a file cannot describe.
 
     Raises:
-        SettingError: With the object.
+        SettingError: Names the object.
     """
     for group in ("stream", "model"):
         if "object" in (content.get(group) or {}):
@@ -42,10 +42,10 @@ def refuse_objects(content: Mapping[str, Any], path: str | Path) -> None:
 
 
 def read_content(path: str | Path) -> dict[str, Any]:
-    """What the ``config.yaml`` of a run holds, in the form that every run writes.
+    """Read the ``config.yaml`` of a run, in the form that every run writes.
 
     Raises:
-        RunFolderError: The folder holds no run, or its config is not one that clframe wrote.
+        RunFolderError: The folder holds no run, or clframe has not written its config.
     """
     folder = RunFolder(Path(path))
     content = folder.read_config()
@@ -62,26 +62,26 @@ def read_content(path: str | Path) -> dict[str, Any]:
 
 
 def _problems(content: Mapping[str, Any]) -> Iterator[str]:
-    """What makes the content of a ``config.yaml`` one that clframe has not written."""
+    """Yield each reason why clframe has not written the content of this ``config.yaml``."""
     for name, kinds in {**dict.fromkeys(_GROUPS, (dict,)), **_SINGLE}.items():
         if name not in content:
             yield f"lacks '{name}', which every run writes"
         elif type(content[name]) not in kinds:
-            words = "a mapping of settings" if kinds == (dict,) else f"a {kinds[0].__name__}"
-            yield f"has {str(content[name])[:40]!r} as '{name}', which must be {words}"
+            expected = "a mapping of settings" if kinds == (dict,) else f"a {kinds[0].__name__}"
+            yield f"has {str(content[name])[:40]!r} as '{name}', which must be {expected}"
     for name in NAMED:
         if not isinstance(content[name].get("name", content[name].get("object")), str):
             yield f"lacks the name of '{name}'"
     if "fork" in content and not is_origin(content["fork"]):
-        yield "has a 'fork' that does not say with which state of which run it began"
+        yield "has a 'fork' without the run and the state that it began with"
     for name in SEVERAL:
-        for part, given in content[name].items():
-            if not isinstance(part, str) or not isinstance(given, dict | None):
-                yield f"has no mapping of settings as '{name}.{part}'"
+        for entry, settings in content[name].items():
+            if not isinstance(entry, str) or not isinstance(settings, dict | None):
+                yield f"has no mapping of settings as '{name}.{entry}'"
 
 
 def is_origin(value: Any) -> bool:
-    """Whether this says where a forked run began, as ``clframe.fork`` writes it."""
+    """Return whether a value is the origin of a forked run, as ``clframe.fork`` writes it."""
     kinds = {"run": str, "at": int, "experience": str, "sha256": str, "changed": list}
     return isinstance(value, Mapping) and all(
         type(value.get(name)) is kind for name, kind in kinds.items()

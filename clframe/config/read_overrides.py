@@ -47,7 +47,7 @@ def split(word: str) -> tuple[str, str, str]:
     key, at, _ = key.strip().partition("@")
     if re.match(r"hydra\b", key):
         raise SettingError(
-            f"'{word}' is a setting of Hydra's, which clframe runs without: a run's folder is "
+            f"'{word}' is a setting of Hydra's, which clframe does not use: a run's folder is "
             "run_dir=DIR, a sweep's settings are sweep.NAME=value"
         )
     valid = sign in ("", "+", "++", "~") and (equals or sign == "~")
@@ -55,8 +55,7 @@ def split(word: str) -> tuple[str, str, str]:
         raise SettingError(f"'{word}' is not a setting; write key=value")
     if at:
         raise SettingError(
-            f"'{word}': '@' moves a group elsewhere, which no run has a use for; write "
-            f"{key}={value}"
+            f"'{word}': '@' moves a group elsewhere, which runs do not use; write {key}={value}"
         )
     return sign, key, value
 
@@ -76,8 +75,8 @@ def read(word: str) -> Override:
     except HydraException as error:
         reason = " ".join(str(error).split())
         raise SettingError(
-            f"'{word}' cannot be read ({reason}); several values are a,b,c or range(0,10), and "
-            "a text with other signs goes in quotes"
+            f"'{word}' cannot be read ({reason}); write several values as a,b,c or "
+            "range(0,10), and put a text with other characters in quotes"
         ) from error
 
 
@@ -104,14 +103,14 @@ def split_plus(word: str) -> str:
     if key != "strategy" or "+" not in value:
         return word
     if re.search(r"(^|[+,\[])\s*\+|\+\s*($|[,\]])", value):
-        raise SettingError(f"'{word}': a name is missing beside '+'; write strategy=ewc+replay")
-    parts = re.split(r"(\[[^\]]*\])|,", value)
+        raise SettingError(f"'{word}': a name is missing next to '+'; write strategy=ewc+replay")
+    items = re.split(r"(\[[^\]]*\])|,", value)
     plain = []
-    for part in filter(None, parts):
-        if part.startswith("["):
-            plain.append(part.replace("+", ","))
+    for item in filter(None, items):
+        if item.startswith("["):
+            plain.append(item.replace("+", ","))
         else:
-            plain.append(f"[{part.replace('+', ',')}]" if "+" in part else part)
+            plain.append(f"[{item.replace('+', ',')}]" if "+" in item else item)
     return key + equals + ",".join(plain)
 
 
@@ -134,15 +133,15 @@ def names_in(word: str) -> list[str]:
     return [str(name) for name in names]
 
 
-def take_config_dirs(words: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Return all other words, and the folders of ``--config-dir DIR`` or ``config_dir=DIR``.
+def take_config_dirs(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Return all other arguments, and the folders of ``--config-dir`` or ``config_dir=``.
 
     >>> take_config_dirs(["--config-dir", "mine", "seed=1", "config_dir=yours"])
     (['seed=1'], ['mine', 'yours'])
     """
     others: list[str] = []
     folders: list[str] = []
-    rest = iter(words)
+    rest = iter(arguments)
     for word in rest:
         key, _, value = word.partition("=")
         if word == "--config-dir":
@@ -157,13 +156,13 @@ def take_config_dirs(words: Sequence[str]) -> tuple[list[str], list[str]]:
     return others, folders
 
 
-def plugin_paths(words: Sequence[str]) -> list[str]:
+def plugin_paths(overrides: Sequence[str]) -> list[str]:
     """Return the files named by ``plugin_path=``, which are loaded before names are checked."""
-    if not any(word.startswith("plugin_path=") for word in words):
+    if not any(override.startswith("plugin_path=") for override in overrides):
         return []
     from clframe.runs import received
 
-    return received.plugin_paths(words)
+    return received.plugin_paths(overrides)
 
 
 def chosen_strategies(choices: Sequence[str]) -> list[str] | None:
@@ -182,13 +181,13 @@ def catalog_of(plugin_path: Sequence[str | Path] = (), config_dirs: Sequence[str
         plugin_path: Files with plugins.
         config_dirs: Folders with config files, in addition to ``$CLFRAME_CONFIG``.
     """
-    known = _of_process(tuple(installed()))
+    installed_catalog = _of_process(tuple(installed()))
     if not (plugin_path or config_dirs or os.environ.get("CLFRAME_CONFIG")):
-        return known
+        return installed_catalog
     from clframe.config.make_catalog import make
     from clframe.core.registry import discover
 
-    return make(discover(plugin_path, config_dirs), known)
+    return make(discover(plugin_path, config_dirs), installed_catalog)
 
 
 @functools.lru_cache(maxsize=2)
@@ -199,15 +198,15 @@ def _of_process(packages: tuple[str, ...]) -> Catalog:
 
 def load_catalog() -> Catalog:
     """Return the catalog of clframe and the installed packages, from its file or the registry."""
-    known = name_catalog.cached()
-    if known is not None:
-        return known
+    catalog = name_catalog.cached()
+    if catalog is not None:
+        return catalog
     from clframe.config.make_catalog import make_installed
 
     return make_installed()
 
 
-def divide(words: Sequence[str], catalog: Catalog) -> tuple[list[str], list[str]]:
+def divide(overrides: Sequence[str], catalog: Catalog) -> tuple[list[str], list[str]]:
     """Divide overrides into choices in Hydra's groups and settings, and check their names.
 
     Raises:
@@ -216,7 +215,7 @@ def divide(words: Sequence[str], catalog: Catalog) -> tuple[list[str], list[str]
     """
     choices: list[str] = []
     settings: list[str] = []
-    for word in map(split_plus, words):
+    for word in map(split_plus, overrides):
         sign, key, value = split(word)
         if key in ROOT_KEYS:
             choices.append(f"~{key}" if sign == "~" else f"{key}={value}")
@@ -225,7 +224,7 @@ def divide(words: Sequence[str], catalog: Catalog) -> tuple[list[str], list[str]
             choices.append(choice)
             settings += more
         else:
-            check_key(sign, key, words, catalog)
+            check_key(sign, key, overrides, catalog)
             settings.append(word)
     return choices, settings
 
@@ -263,8 +262,8 @@ def _is_backbone(name: str) -> bool:
     return is_backbone(name)
 
 
-def check_key(sign: str, key: str, words: Sequence[str], catalog: Catalog) -> None:
-    """Refuse the key of a setting that nothing has."""
+def check_key(sign: str, key: str, overrides: Sequence[str], catalog: Catalog) -> None:
+    """Refuse a setting that nothing in the run has."""
     group, dot, name = key.partition(".")
     offered = {*GROUPS, *ROOT_KEYS}
     if not dot:
@@ -274,7 +273,7 @@ def check_key(sign: str, key: str, words: Sequence[str], catalog: Catalog) -> No
         if not any(key in item.settings for item in items):
             from clframe.config.chosen_settings import chosen_settings
 
-            for names in chosen_settings(catalog, words).values():
+            for names in chosen_settings(catalog, overrides).values():
                 offered.update(names)
             raise SettingError(f"unknown key '{key}'; {nearest(key, offered)}")
         return

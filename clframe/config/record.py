@@ -1,4 +1,4 @@
-"""Write down a run: the content of its ``config.yaml``."""
+"""Record a run: build the content of its ``config.yaml``."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def content_of(
     trainer: TrainerSettings,
     strategy: tuple[str, Sequence[Plugin]],
 ) -> dict[str, Any]:
-    """The content of ``config.yaml``: every setting as the run has it."""
+    """Return the content of ``config.yaml``: every setting as the run has it."""
     model: Any = config.model
     if model is None:
         model = registry.model_for(stream.name, name_of(config.learner))
@@ -59,31 +59,31 @@ def content_of(
         "plugin_path": [str(path) for path in config.named_files] or None,
         **copies(config.named_files, registry),
         "strategy_name": name,
-        "overrides": _asked_for(config),
+        "overrides": _overrides_of(config),
         **({} if config.fork is None else {"fork": plain(config.fork)}),
     }
 
 
-def _asked_for(config: RunConfig) -> list[str] | None:
-    """The overrides that ask for this run; None where objects of Python are part of it."""
+def _overrides_of(config: RunConfig) -> list[str] | None:
+    """Return the overrides that ask for this run; None if Python objects are part of it."""
     if config.overrides is None:
         fields = dataclasses.fields(config)
         values = {entry.name: getattr(config, entry.name) for entry in fields}
         return given_overrides(values, {entry.name: entry.default for entry in fields})
-    places = ("run_dir", "resume", "seed", "seeds", "sweep_dir", "progress", "config_dir")
-    kept = [word for word in map(str, config.overrides) if word.partition("=")[0] not in places]
+    ignored = ("run_dir", "resume", "seed", "seeds", "sweep_dir", "progress", "config_dir")
+    kept = [text for text in map(str, config.overrides) if text.partition("=")[0] not in ignored]
     return [*kept, f"seed={config.seed}"]
 
 
 def _learner_record(config: RunConfig, registry: Registry, stream: str) -> dict[str, Any]:
-    """The learner's name with all settings, of which some are the stream's."""
-    given = {"name": config.learner} if isinstance(config.learner, str) else dict(config.learner)
+    """Return the learner's name with all settings, including those of the stream."""
+    chosen = {"name": config.learner} if isinstance(config.learner, str) else dict(config.learner)
     defaults = registry.learner_for(stream, name_of(config.learner))
-    return record(registry, "learner", {**defaults, **given})
+    return record(registry, "learner", {**defaults, **chosen})
 
 
 def record(registry: Registry, kind: Kind, named: Any) -> dict[str, Any]:
-    """What config.yaml says of a thing: its name with all settings, or its class."""
+    """Return an object as config.yaml records it: its name with all settings, or its class."""
     if isinstance(named, str):
         named = {"name": named}
     if not isinstance(named, Mapping):
@@ -94,15 +94,15 @@ def record(registry: Registry, kind: Kind, named: Any) -> dict[str, Any]:
 
 def logger_settings(config: RunConfig, name: str) -> dict[str, Any]:
     """Return the settings of a chosen logger; for ``lightning``, its class has settings, too."""
-    given = dict(config.logger.get(name) or {}) if isinstance(config.logger, Mapping) else {}
+    settings = dict(config.logger.get(name) or {}) if isinstance(config.logger, Mapping) else {}
     if name == "lightning":
-        own = {key: given.pop(key) for key in list(given) if key not in _OF_LIGHTNING}
-        given["init_args"] = {**(given.get("init_args") or {}), **own}
-    return given
+        own = {key: settings.pop(key) for key in list(settings) if key not in _OF_LIGHTNING}
+        settings["init_args"] = {**(settings.get("init_args") or {}), **own}
+    return settings
 
 
 def settings_of_plugin(plugin: Plugin) -> dict[str, Any]:
-    """A plugin's settings as it holds them (hyperparameters are attributes of the same name)."""
+    """Return a plugin's settings from its attributes of the same names."""
     return {
         name: plain(getattr(plugin, name, value))
         for name, value in setting_checks.defaults(type(plugin)).items()
@@ -121,9 +121,9 @@ def plain(value: Any) -> Any:
 
 
 def copies(names: Sequence[str | Path], registry: Registry) -> dict[str, Any]:
-    """Which copies the run folder has of the plugin files."""
+    """Return the entries that list the run folder's copies of the plugin files."""
     files = [
-        {"file": place, "sha256": file.sha256}
-        for place, file in zip(copy_names(names), registry.files, strict=False)
+        {"file": copy, "sha256": file.sha256}
+        for copy, file in zip(copy_names(names), registry.files, strict=False)
     ]
     return {"plugin_files": files} if files else {}

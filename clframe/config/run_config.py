@@ -1,9 +1,9 @@
-"""The description of a run, said once.
+"""The description of a run.
 
 :class:`RunConfig` is the arguments of :func:`clframe.fit`, the content of ``config.yaml`` and what
 the command line composes into. It is made from keywords (:meth:`RunConfig.of`), from overrides
-(:func:`clframe.config.compose.compose`) or from a run folder (:meth:`RunConfig.from_folder`); its
-defaults are those of the command line and of Python alike.
+(:func:`clframe.config.compose.compose`) or from a run folder (:meth:`RunConfig.from_folder`). Its
+defaults are the same on the command line and in Python.
 """
 
 from __future__ import annotations
@@ -133,14 +133,14 @@ class RunConfig:
         if self.resume == "auto" and not self.run_dir:
             raise SettingError("resume=auto continues the run in run_dir: give run_dir=FOLDER")
 
-    # ------------------------------------------------------------ ways to make one
+    # ------------------------------------------------------------ constructors
 
     @classmethod
     def of(cls, *positional: Any, **values: Any) -> RunConfig:
-        """From arguments as :func:`clframe.fit` takes them.
+        """Make one from the arguments of :func:`clframe.fit`.
 
-        The first three may be positional; what is no field is a setting of the trainer, and
-        ``lr`` that of the optimizer.
+        The first three may be positional. Other keywords that are not fields are settings of the
+        trainer, and ``lr`` is a setting of the optimizer.
 
         >>> RunConfig.of("permuted_mnist", "ewc", max_epochs=1).trainer
         {'max_epochs': 1}
@@ -154,20 +154,20 @@ class RunConfig:
     def from_folder(
         cls, path: str | Path, plugin_path: Sequence[str | Path] | None = None
     ) -> RunConfig:
-        """From the ``config.yaml`` of a run, to continue it or to look at it.
+        """Make one from the ``config.yaml`` of a run, to continue or read it.
 
         Args:
             path: The run folder.
-            plugin_path: Files of yours to load instead of the run's own plugin files.
+            plugin_path: Your own files to load instead of the run's plugin files.
 
         Raises:
-            ClframeError: The folder holds no run, one that was made with objects of Python, or one
-                with code that you have not confirmed.
+            ClframeError: The folder holds no run, or one that was made with Python objects, or
+                one with code that you have not confirmed.
         """
         content = read_content(path)
         if not plugin_path:
             return cls.from_content(content, path)
-        typed = [f"plugin_path={one}" for one in plugin_path]
+        typed = [f"plugin_path={file}" for file in plugin_path]
         content |= {"plugin_path": received.plugin_paths(typed)}
         return cls.from_content(content, path, typed)
 
@@ -175,19 +175,19 @@ class RunConfig:
     def from_content(
         cls, content: Mapping[str, Any], path: str | Path, typed: Sequence[str] = ()
     ) -> RunConfig:
-        """From what a ``config.yaml`` holds.
+        """Make one from the content of a ``config.yaml``.
 
         Args:
-            content: Of the file, with what the user asks for put over it.
+            content: Content of the file, with the user's overrides applied.
             path: The run folder.
-            typed: What the user asks for; code that is named in it needs no confirmation.
+            typed: The user's overrides; code that they name needs no confirmation.
         """
         refuse_objects(content, path)
         files = received.check(content, Path(path), typed)
         content = {**content, "plugin_files": [file.path for file in files] or None}
-        known = {entry.name for entry in dataclasses.fields(cls)}
+        fields = {entry.name for entry in dataclasses.fields(cls)}
         for name in content:
-            if name not in known:
+            if name not in fields:
                 raise SettingError(
                     f"'{Path(path) / 'config.yaml'}' has an entry '{name}', which this version of "
                     "clframe does not know"
@@ -195,20 +195,20 @@ class RunConfig:
         try:
             return cls(**{**content, "resume": str(path)})
         except SettingError as error:
-            where = Path(path) / "config.yaml"
-            raise SettingError(f"{error}; the settings of this run are in '{where}'") from error
+            config = Path(path) / "config.yaml"
+            raise SettingError(f"{error}; the settings of this run are in '{config}'") from error
 
     def replace(self, **values: Any) -> RunConfig:
-        """The same with other values."""
+        """Return a copy with other values."""
         if "plugin_path" in values:
             values.setdefault("plugin_files", None)
         return dataclasses.replace(self, **values)
 
-    # ------------------------------------------------------------ what is in it
+    # ------------------------------------------------------------ content
 
     @property
     def plugin_paths(self) -> list[str | Path]:
-        """The files with plugins of the user's own, as they are to be loaded."""
+        """The user's own plugin files, as they are loaded."""
         if self.plugin_files:
             return list(self.plugin_files)
         return self.named_files
@@ -218,21 +218,21 @@ class RunConfig:
         """The files of ``plugin_path``."""
         path = self.plugin_path
         paths = [path] if isinstance(path, str | Path) else list(path or ())
-        for one in paths:
-            if not isinstance(one, str | Path):
-                raise SettingError(f"plugin_path must be the names of files, got {one!r} in it")
+        for item in paths:
+            if not isinstance(item, str | Path):
+                raise SettingError(f"plugin_path must be the names of files, got {item!r} in it")
         return paths
 
     @property
     def logger_names(self) -> list[str]:
-        """The chosen loggers."""
+        """The names of the chosen loggers."""
         if self.logger is None:
             return []
         return [self.logger] if isinstance(self.logger, str) else list(self.logger)
 
 
 def _folder(name: str, value: Any) -> Any:
-    """A folder as it was given; one whose name is a number comes from YAML as that number."""
+    """Return a folder's name; YAML reads a name of digits as a number."""
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)
     nowhere = value is None or (name == "run_dir" and value is False)

@@ -1,4 +1,4 @@
-"""What settings mean: the ``Args`` of the docstring of what they are for."""
+"""Meanings of settings, from the ``Args`` of docstrings."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SECTIONS = ("Returns:", "Raises:", "Yields:", "Examples:", "Attributes:")
 
 
 def meanings(factory: Callable[..., Any]) -> dict[str, str]:
-    """The meaning of each setting of a factory.
+    """Return the meaning of each setting of a factory.
 
     Settings that stand for the fields of a dataclass are explained by that dataclass, and a class
     inherits what its bases explain.
@@ -25,16 +25,16 @@ def meanings(factory: Callable[..., Any]) -> dict[str, str]:
         if dataclasses.is_dataclass(parameter.default) and not inspect.isclass(parameter.default):
             explained |= meanings(type(parameter.default))
     if inspect.isclass(target):
-        for part in reversed(target.__mro__[:-1]):
-            explained |= arguments(part.__doc__ or "")
-            explained |= arguments(getattr(part.__dict__.get("__init__"), "__doc__", None) or "")
+        for base in reversed(target.__mro__[:-1]):
+            explained |= arguments(base.__doc__ or "")
+            explained |= arguments(getattr(base.__dict__.get("__init__"), "__doc__", None) or "")
     else:
         explained |= arguments(target.__doc__ or "")
     return explained
 
 
 def arguments(docstring: str) -> dict[str, str]:
-    """The entries of a docstring's ``Args``, each as one line.
+    """Return the entries of a docstring's ``Args``, each as one line.
 
     >>> arguments('''Sum up.
     ...

@@ -18,10 +18,10 @@ from clframe.utils import plain_yaml, setting_checks
 
 
 def as_yaml(config: RunConfig, registry: Registry) -> str:
-    """Every setting as the run would have it.
+    """Return every setting as the run would have it.
 
-    The scenario of a stream that cannot be made here, since its data is not there, stays null
-    where none is given.
+    The scenario stays null if it is not set and the stream cannot be made because its data is
+    missing.
 
     Raises:
         ClframeError: A setting is wrong.
@@ -34,8 +34,8 @@ def as_yaml(config: RunConfig, registry: Registry) -> str:
     except DataError:
         stream = SimpleNamespace(name=named["name"], scenario=config.scenario, tasks=())
     learning = make_learner_factory(registry, config.learner, stream)
-    given = config.trainer or {}
-    values = learning.trainer(registry.trainer_for(stream.name, given), given)
+    chosen = config.trainer or {}
+    values = learning.trainer(registry.trainer_for(stream.name, chosen), chosen)
     trainer = TrainerSettings(**setting_checks.check(TrainerSettings, values, "trainer"))
     name, plugins = compose(config.strategy, registry, stream.name)
     content = content_of(config, registry, stream, trainer, (config.strategy_name or name, plugins))
@@ -43,7 +43,7 @@ def as_yaml(config: RunConfig, registry: Registry) -> str:
 
 
 def check_settings(config: RunConfig, registry: Registry) -> None:
-    """Check the settings as a run does when it makes its parts, without data."""
+    """Check the settings as a run does when it builds its objects, without data."""
     for kind in NAMED:
         values = dict(getattr(config, kind))
         name = values.pop("name")

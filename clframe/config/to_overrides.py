@@ -1,4 +1,4 @@
-"""What was asked for of a run, in the words of the command line."""
+"""The arguments of ``clframe.fit`` as overrides of the command line."""
 
 from __future__ import annotations
 
@@ -14,46 +14,46 @@ _PLAIN = ("scenario", "data_dir", "download", "active_outputs", "pretrain", "plu
 
 
 class _NotTypedError(Exception):
-    """Something that cannot be typed."""
+    """A value that cannot be typed."""
 
 
 def given_overrides(values: Mapping[str, Any], defaults: Mapping[str, Any]) -> list[str] | None:
-    """The overrides that make the same run; what has its default is left out.
+    """Return the overrides that make the same run, without defaults.
 
     >>> given_overrides({"stream": "split_mnist", "strategy": ["ewc", "er"], "lr": 1}, {})
     ['stream=split_mnist', 'strategy=[ewc,er]']
 
     Args:
         values: The arguments of `clframe.fit`.
-        defaults: What they are by default.
+        defaults: Their default values.
 
     Returns:
-        None where the run is made with objects of Python (a stream, a plugin, a module).
+        None if the run is made with Python objects (a stream, a plugin, a module).
     """
     try:
-        return list(_words(values, defaults))
+        return list(_overrides(values, defaults))
     except _NotTypedError:
         return None
 
 
-def _words(values: Mapping[str, Any], defaults: Mapping[str, Any]) -> Iterator[str]:
-    given = {k: v for k, v in values.items() if k in _ALWAYS or v != defaults.get(k)}
+def _overrides(values: Mapping[str, Any], defaults: Mapping[str, Any]) -> Iterator[str]:
+    chosen = {k: v for k, v in values.items() if k in _ALWAYS or v != defaults.get(k)}
     for kind in NAMED:
-        if kind in given:
-            yield from _named(kind, given[kind])
-    yield from _listed("strategy", given.get("strategy", "naive"))
-    if "logger" in given:
-        yield from _listed("logger", given["logger"] or [])
+        if kind in chosen:
+            yield from _named(kind, chosen[kind])
+    yield from _listed("strategy", chosen.get("strategy", "naive"))
+    if "logger" in chosen:
+        yield from _listed("logger", chosen["logger"] or [])
     for name in SETTINGS:
-        for key, value in (given.get(name) or {}).items():
+        for key, value in (chosen.get(name) or {}).items():
             yield f"{name}.{key}={_typed(value)}"
     for name in _PLAIN:
-        if name in given:
-            yield f"{name}={_typed(given[name])}"
+        if name in chosen:
+            yield f"{name}={_typed(chosen[name])}"
 
 
 def _named(group: str, value: Any) -> Iterator[str]:
-    """A choice by name, then its settings."""
+    """Yield a choice by name, then its settings."""
     if isinstance(value, str):
         yield f"{group}={value}"
     elif isinstance(value, Mapping) and isinstance(value.get("name"), str):
@@ -66,20 +66,20 @@ def _named(group: str, value: Any) -> Iterator[str]:
 
 
 def _listed(group: str, value: Any) -> Iterator[str]:
-    """Choices by name, then the settings of each."""
-    parts = [value] if isinstance(value, str | Mapping) else value
-    if not isinstance(parts, Sequence):
+    """Yield choices by name, then the settings of each."""
+    choices = [value] if isinstance(value, str | Mapping) else value
+    if not isinstance(choices, Sequence):
         raise _NotTypedError
     names: list[str] = []
     settings: list[str] = []
-    for part in parts:
-        if isinstance(part, str):
-            names.append(part)
-        elif isinstance(part, Mapping):
-            names += map(str, part)
+    for choice in choices:
+        if isinstance(choice, str):
+            names.append(choice)
+        elif isinstance(choice, Mapping):
+            names += map(str, choice)
             settings += [
                 f"{group}.{name}.{key}={_typed(item)}"
-                for name, values in part.items()
+                for name, values in choice.items()
                 for key, item in (values or {}).items()
             ]
         else:
@@ -89,7 +89,7 @@ def _listed(group: str, value: Any) -> Iterator[str]:
 
 
 def _typed(value: Any) -> str:
-    """A value as it is typed."""
+    """Return a value as it is typed."""
     if isinstance(value, Path):
         value = str(value)
     if isinstance(value, list | tuple):

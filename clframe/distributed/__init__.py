@@ -1,1 +1,1 @@
-"""Several processes that learn one run."""
+"""Train one run in several processes."""

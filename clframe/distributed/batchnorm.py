@@ -1,8 +1,8 @@
 """Batch normalization over the global batch when several processes share it.
 
-``nn.SyncBatchNorm`` runs on GPUs only and would count the rows that a rank repeats where a batch
-does not divide. Outside the shared pass (evaluation, a plugin's own passes, which are made on all
-ranks alike) the layers are what they were.
+``nn.SyncBatchNorm`` runs only on GPUs, and would count the rows that a rank repeats when a batch
+does not divide evenly. Outside the shared pass (evaluation and plugins' own passes, which all ranks
+make alike) the layers are unchanged.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ def _forward(module: _BatchNorm, ranks: Ranks, x: Tensor) -> Tensor:
 
 
 def _update_running_stats(module: _BatchNorm, mean: Tensor, variance: Tensor) -> None:
-    """Move the running statistics as the layer itself does."""
-    assert module.num_batches_tracked is not None  # there whenever running_mean is
+    """Update the running statistics as the layer itself does."""
+    assert module.num_batches_tracked is not None  # It exists whenever running_mean does.
     module.num_batches_tracked.add_(1)
     share = module.momentum
     if share is None:
@@ -60,7 +60,7 @@ def _update_running_stats(module: _BatchNorm, mean: Tensor, variance: Tensor) ->
 
 
 class _Sum(torch.autograd.Function):
-    """The sum over ranks; each rank's loss depends on it, so gradients add up as well."""
+    """Sum over ranks. Each rank's loss depends on it, so gradients add up as well."""
 
     @staticmethod
     def forward(ctx: Any, local: Tensor) -> Tensor:

@@ -1,14 +1,13 @@
-"""Starting the processes of a run on this machine, and ending all of them when one fails.
+"""Start the processes of a run on this machine, and end all of them when one fails.
 
-Where something else has started them (torchrun, Slurm), Lightning's environments tell a process its
-rank and nothing is started here. Otherwise this process is the first and starts the others by
-running its own command again, each with its rank in the environment, as Lightning's launcher
-does; unlike that one it can start the command of one job of a sweep, and says why a run ended.
+If something else has started them (torchrun, Slurm), Lightning's environments provide the rank and
+nothing is started here. Otherwise this process is the first and starts the others by running its
+own command again, each with its rank in the environment, as Lightning's launcher does. Unlike that
+launcher, it can start the command of one job of a sweep, and reports why a run ended.
 
-Only rank zero prints. Another rank leaves its reason in the store that the processes share and
-goes; rank zero, whose next exchange then fails, reads it and makes one sentence of it. If rank zero
-is not in an exchange, or waits for one that never comes, a thread that watches the children ends
-it.
+Only rank zero prints. Another rank leaves its reason in the shared store and exits; rank zero,
+whose next exchange then fails, reads it and reports it in one line. If rank zero is not in an
+exchange, or waits for one that never comes, a thread that watches the children ends it.
 """
 
 from __future__ import annotations
@@ -33,23 +32,23 @@ if TYPE_CHECKING:
     from lightning.fabric import Fabric
 
 GRACE = 10.0
-"""Seconds that rank zero has, after a child failed, to find out and say so by itself."""
+"""Seconds that rank zero has after a child failed to report it by itself."""
 
 _VARIABLES = ("MASTER_ADDR", "MASTER_PORT", "NODE_RANK", "LOCAL_RANK", "WORLD_SIZE")
 _PARENT = "CLFRAME_PARENT"
-"""The variable that tells a process which one has started it."""
+"""The environment variable that names the process that started this one."""
 _RESUME_HINT = "the run was stopped and continues from its folder with resume=RUN"
 _FAILED = "clframe/failed/"
 _LOST = ("by peer", "gloo", "nccl")
-"""What messages of an exchange say when the other side has gone."""
+"""Texts in errors of an exchange after the other side has gone."""
 
 
 class RankError(ClframeError):
-    """Another process of the run ended before its time."""
+    """Another process of the run ended too early."""
 
 
 class _Children:
-    """The processes that this one has started."""
+    """The processes that this process has started."""
 
     def __init__(self) -> None:
         self.running: list[subprocess.Popen[bytes]] = []
@@ -64,15 +63,14 @@ _children = _Children()
 
 
 @contextlib.contextmanager
-def command(words: Sequence[str]) -> Iterator[None]:
-    """Say which words of the command line the other processes are to be started with.
+def command(arguments: Sequence[str]) -> Iterator[None]:
+    """Start the other processes with this command line, and end them with this context.
 
-    Without it they run this process's own command or script again. Processes started in here end
-    with it.
+    Without it they run this process's own command or script again.
     """
     before = _children.command
-    _children.command = [sys.executable, "-m", "clframe", *words]
-    grace = 1.0  # after a failure the others wait for an exchange that will not come
+    _children.command = [sys.executable, "-m", "clframe", *arguments]
+    grace = 1.0  # After a failure the others wait for an exchange that will not come.
     try:
         yield
         _disconnect()
@@ -83,14 +81,14 @@ def command(words: Sequence[str]) -> Iterator[None]:
 
 
 def join(fabric: Fabric) -> None:
-    """Start the other processes if that is this one's part, and connect to them."""
+    """Start the other processes if this one should, and connect to them."""
     from lightning.fabric.strategies.ddp import DDPStrategy
 
     strategy = fabric.strategy
     assert isinstance(strategy, DDPStrategy)  # checked by the engine
     environment = strategy.cluster_environment
     assert environment is not None
-    if _PARENT in os.environ:  # before connecting, which waits long for a parent that is gone
+    if _PARENT in os.environ:  # Check before connecting, which waits long for a missing parent.
         end_with_parent(int(os.environ[_PARENT]))
     if not environment.creates_processes_externally:
         if strategy.num_nodes > 1 and not {"MASTER_ADDR", "MASTER_PORT"} <= set(os.environ):
@@ -118,14 +116,14 @@ def join(fabric: Fabric) -> None:
     _children.connected = True
     _children.follower = fabric.global_rank != 0
     if _children.follower and threading.current_thread() is threading.main_thread():
-        # Rank zero saves and leaves; the others follow when it has gone.
+        # Rank zero saves and exits; the others follow once it is gone.
         for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2"):
             signal.signal(signal.Signals[name], signal.SIG_IGN)
 
 
 @contextlib.contextmanager
 def _quiet_lightning() -> Iterator[None]:
-    """Keep Lightning's banner from the user's screen."""
+    """Hide Lightning's banner."""
     loggers = [logging.getLogger(f"lightning.{name}") for name in ("fabric", "pytorch")]
     levels = [logger.level for logger in loggers]
     for logger in loggers:
@@ -139,21 +137,21 @@ def _quiet_lightning() -> Iterator[None]:
 
 
 def _start(variables: dict[str, str], processes: int) -> None:
-    words = _children.command or _own_command()
+    command_line = _children.command or _own_command()
     _children.environment = {name: os.environ.get(name) for name in _VARIABLES}
     os.environ.update(variables)
     _children.reported.clear()
     _children.connected = False
     own = {_PARENT: str(os.getpid())}
     for number in range(1, processes):
-        child = subprocess.Popen(words, env={**os.environ, **own, "LOCAL_RANK": str(number)})
+        child = subprocess.Popen(command_line, env={**os.environ, **own, "LOCAL_RANK": str(number)})
         _children.running.append(child)
     atexit.register(_end_children, GRACE)
     threading.Thread(target=_watch, args=(list(_children.running),), daemon=True).start()
 
 
 def _own_command() -> list[str]:
-    """How this process was started."""
+    """Return the command of this process."""
     import __main__
 
     spec = getattr(__main__, "__spec__", None)
@@ -161,14 +159,14 @@ def _own_command() -> list[str]:
         return [sys.executable, "-m", spec.name, *sys.argv[1:]]
     if not getattr(__main__, "__file__", None):
         raise SettingError(
-            "several processes can be started from the command line or from a script file, not "
-            "from a notebook or a prompt: set trainer.devices=1, or run a script"
+            "several processes need the command line or a script file, not "
+            "a notebook or a prompt: set trainer.devices=1, or run a script"
         )
     return [sys.executable, os.path.abspath(sys.argv[0]), *sys.argv[1:]]
 
 
 def _watch(children: list[subprocess.Popen[bytes]]) -> None:
-    """End this process when a child has failed and nobody has noticed."""
+    """End this process if a child has failed and nobody has noticed."""
     while any(child.poll() is None for child in children):
         if any(child.returncode for child in children):
             break
@@ -191,8 +189,8 @@ def _sentence(rank: int, code: int | None = None, reason: str = "") -> str:
     elif code:
         ending = f" with code {code}"
     if not _children.connected:
-        return f"rank {rank} of the run could not start, it ended{ending}; what it says is above"
-    return f"rank {rank} of the run ended before its time{ending}; {_RESUME_HINT}"
+        return f"rank {rank} of the run could not start and ended{ending}; see its output above"
+    return f"rank {rank} of the run ended too early{ending}; {_RESUME_HINT}"
 
 
 # ------------------------------------------------------------ failures
@@ -200,7 +198,7 @@ def _sentence(rank: int, code: int | None = None, reason: str = "") -> str:
 
 @contextlib.contextmanager
 def report_rank_failures() -> Iterator[None]:
-    """Make one sentence, on rank zero, of a failure anywhere."""
+    """Report a failure of any rank in one line, on rank zero."""
     try:
         yield
     except BaseException as error:
@@ -211,7 +209,7 @@ def report_rank_failures() -> Iterator[None]:
             raise
         if dist.get_rank() > 0:
             _report(dist.get_rank(), error)
-            raise  # a defect, whose traceback is wanted
+            raise  # A defect needs its traceback.
         _children.reported.set()
         if _is_loss(error):
             raise RankError(_find_reason(dist.get_world_size())) from error
@@ -219,7 +217,7 @@ def report_rank_failures() -> Iterator[None]:
 
 
 def _is_loss(error: BaseException) -> bool:
-    """Whether an exchange failed because another process has gone."""
+    """Return whether an exchange failed because another process has gone."""
     from torch import distributed as dist
 
     if isinstance(error, dist.DistError):
@@ -229,7 +227,7 @@ def _is_loss(error: BaseException) -> bool:
 
 
 def _report(rank: int, error: BaseException) -> None:
-    """Leave the reason for rank zero and go, without a word if rank zero will say it."""
+    """Leave the reason for rank zero and exit; print nothing if rank zero will report it."""
     if isinstance(error, KeyboardInterrupt | SystemExit) or _is_loss(error):
         _exit_now()
     ours = isinstance(error, ClframeError)
@@ -241,14 +239,14 @@ def _report(rank: int, error: BaseException) -> None:
 
 
 def _exit_now() -> None:
-    """Leave without waiting for the others, as the library's own clean-up would."""
+    """Exit without waiting for the others, which the library's clean-up would do."""
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(2)
 
 
 def _find_reason(size: int) -> str:
-    """What a lost rank has to say, or how its process ended."""
+    """Return a lost rank's reason, or how its process ended."""
     until = time.monotonic() + 3.0
     while time.monotonic() < until:
         with contextlib.suppress(Exception):
@@ -256,14 +254,14 @@ def _find_reason(size: int) -> str:
                 if _store().check([f"{_FAILED}{rank}"]):
                     return _sentence(rank, reason=_store().get(f"{_FAILED}{rank}").decode())
         for rank, child in enumerate(_children.running, 1):
-            # A code of its own means that it left a reason, which is about to arrive.
+            # Its own exit code means that it left a reason, which is about to arrive.
             if child.poll() is not None and child.returncode < 0:
                 return _sentence(rank, child.returncode)
         time.sleep(0.1)
     for rank, child in enumerate(_children.running, 1):
         if child.poll():
             return _sentence(rank, child.returncode)
-    return f"another process of the run ended before its time; {_RESUME_HINT}"
+    return f"another process of the run ended too early; {_RESUME_HINT}"
 
 
 def _store() -> Any:
@@ -273,22 +271,22 @@ def _store() -> Any:
 
 
 def is_main_process() -> bool:
-    """Whether this process shows the result of the run it took part in."""
+    """Return whether this process shows the result of its run."""
     return not _children.follower
 
 
 def is_silent() -> bool:
-    """Whether an error is said by another process, which torchrun started with this one."""
+    """Return whether another process, started by the same torchrun, reports errors."""
     return "TORCHELASTIC_RUN_ID" in os.environ and os.environ.get("RANK", "0") != "0"
 
 
 def name_of_process() -> str:
-    """Where an error was, for a process that was started by another: "rank 1: ", else nothing."""
+    """Return "rank 1: " for errors of a process that another one started, else an empty text."""
     rank = os.environ.get("LOCAL_RANK", "0")
     return "" if rank == "0" or "TORCHELASTIC_RUN_ID" in os.environ else f"rank {rank}: "
 
 
-# ------------------------------------------------------------ the end
+# ------------------------------------------------------------ shutdown
 
 
 def _disconnect() -> None:
@@ -301,7 +299,7 @@ def _disconnect() -> None:
 
 
 def _end_children(grace: float) -> None:
-    """Wait for the processes started here, kill those that stay, and restore the environment."""
+    """Wait for the children, kill those that stay, and restore the environment."""
     _children.reported.set()
     children, _children.running = _children.running, []
     until = time.monotonic() + grace

@@ -1,13 +1,14 @@
-"""Several processes learn one run: each does a share of the model's work, all hold the same state.
+"""Several processes train one run: each does a share of the model's work, all hold the same state.
 
 Every rank executes the same program on the same global batches, with the same random numbers. Only
-the costly part is divided: of each part of a step a rank puts its share through the model, and the
-outputs of all are gathered. From there on losses, penalties, buffers and records are computed from
-the whole batch on every rank alike, so a plugin need not know of ranks, a mean is the mean over the
-global batch, and no rank's state can differ.
+the costly work is divided: of each part of a step a rank puts its share through the model, and the
+outputs are gathered. After that, every rank computes losses, penalties, buffers and records from
+the whole batch, so a plugin need not know about ranks, a mean is the mean over the global batch,
+and ranks cannot differ.
 
 Why the gradient is exact: all ranks compute the same loss L from the gathered outputs. The backward
-pass of the gathering hands a rank the gradient of its own rows times the number of ranks R, since R
+pass of the gathering returns to a rank the gradient of its own rows times the number of ranks R,
+since R
 copies of L depend on them. The mean over ranks of the parameters' gradients is then
 ``1/R sum_r R dL/d(rows of r) d(rows of r)/d(theta)`` for what passes through the gathering, and
 for what reaches parameters directly (EWC's penalty, a head applied to gathered features)
@@ -41,7 +42,7 @@ _LOOKED_AT = 2**21
 
 
 def check_plugins(plugins: Sequence[Plugin], size: int) -> None:
-    """Refuse plugins that say they cannot work with several processes."""
+    """Refuse plugins that declare that they cannot work with several processes."""
     for plugin in plugins:
         if not plugin.capabilities.distributed and size > 1:
             raise PluginError(
@@ -55,8 +56,8 @@ class Ranks:
 
     Args:
         rank: The number of this process.
-        size: How many there are.
-        device: Where this process computes.
+        size: The number of processes.
+        device: Device of this process.
     """
 
     def __init__(self, rank: int, size: int, device: torch.device) -> None:
@@ -64,24 +65,24 @@ class Ranks:
         self.size = size
         self.device = device
         self.valid_mask: Tensor | None = None
-        """While this rank's rows are in the model: 1 for each that counts, 0 for a repeated one."""
+        """For this rank's rows in the model: 1 for each that counts, 0 for a repeated one."""
         self.global_rows = 0
-        """While rows are in the model: how many count on all ranks together."""
+        """Number of rows in the model that count, over all ranks."""
         self._generators = [torch.default_generator]
         if device.type == "cuda":
             self._generators.append(torch.cuda.default_generators[device.index or 0])
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Ranks:
-        return self  # copies of a model belong to the same processes
+        return self  # Copies of a model belong to the same processes.
 
     # ------------------------------------------------------------ between processes
 
     def sum(self, tensors: Mapping[str, Tensor]) -> None:
-        """Add up, in place, what the ranks hold under each name, in one exchange."""
+        """Add up, in place, the tensors of all ranks by name, in one exchange."""
         self._reduce(list(tensors.values()), 1.0)
 
     def average_gradients(self, parameters: Iterable[nn.Parameter]) -> None:
-        """Put the mean over ranks in the place of each gradient."""
+        """Replace each gradient by its mean over ranks."""
         self._reduce([p.grad for p in parameters if p.grad is not None], 1.0 / self.size)
 
     def _reduce(self, tensors: list[Tensor], factor: float) -> None:
@@ -96,12 +97,12 @@ class Ranks:
                 tensor.copy_(piece.view_as(tensor))
 
     def gather(self, local: Tensor) -> Tensor:
-        """The rows of all ranks, in the order of ranks; all must have as many."""
+        """Return the rows of all ranks, in the order of ranks; all must have the same number."""
         gathered: Tensor = _Gather.apply(local, self.rank, self.size)
         return gathered
 
     def broadcast(self, value: T) -> T:
-        """What rank zero has; tensors in it come to this rank's device."""
+        """Return rank zero's value; its tensors move to this rank's device."""
         objects: list[Any] = [pytree.tree_map_only(Tensor, Tensor.cpu, value)]
         dist.broadcast_object_list(objects, src=0)
         chosen: T = pytree.tree_map_only(Tensor, lambda t: t.to(self.device), objects[0])
@@ -110,21 +111,21 @@ class Ranks:
     # ------------------------------------------------------------ shares
 
     def share(self, order: Tensor) -> Tensor:
-        """This rank's part of an order; each position is in exactly one rank's."""
+        """Return this rank's share of an order; each position is in exactly one share."""
         return order.tensor_split(self.size)[self.rank]
 
     def rows(self, n: int) -> Tensor:
-        """The rows of a batch of n that this rank puts through the model.
+        """Return the rows of a batch of n that this rank puts through the model.
 
-        As many on every rank; where n does not divide, the last row is repeated, and what the
-        model makes of the repetition is dropped when gathered.
+        Every rank has the same number. If n does not divide evenly, the last row is repeated, and
+        the outputs of the repetition are dropped when gathered.
         """
         each = -(-n // self.size)
         start = self.rank * each
         return torch.arange(start, start + each, device=self.device).clamp(max=n - 1)
 
     def batches(self, data: Data, order: Tensor, batch_size: int) -> Iterator[Batch]:
-        """The global batches; of data that must be read first, each rank reads only its share."""
+        """Yield the global batches; if data is read from disk, each rank reads only its share."""
         if data.on_all_ranks:
             yield from data.batches(order, batch_size)
             return
@@ -153,7 +154,7 @@ class Ranks:
         return SharedStep(parts, whole, lambda: self._gather_parts(features, sizes))
 
     def _gather_parts(self, local: Any, sizes: list[int]) -> list[Any]:
-        """What all ranks made of each part, in the order of the part's samples."""
+        """Return the results of all ranks for each part, in the order of the part's samples."""
         if local is None:
             return [None] * len(sizes)
         leaves, structure = pytree.tree_flatten(local)
@@ -162,7 +163,7 @@ class Ranks:
         for leaf in leaves:
             if not isinstance(leaf, Tensor) or len(leaf) != sum(each):
                 raise PluginError(
-                    "with several processes a model must give tensors with one row per sample, "
+                    "with several processes a model must return tensors with one row per sample, "
                     f"alone or in tuples, lists and dicts; got {type(leaf).__name__}"
                 )
             table = self.gather(leaf).unflatten(0, (self.size, sum(each)))
@@ -175,7 +176,7 @@ class Ranks:
 
     @contextlib.contextmanager
     def _masking_repeats(self, parts: list[Batch]) -> Iterator[None]:
-        """Mark which of the rows in the model count, for layers that look across rows."""
+        """Mark the rows in the model that count, for layers that combine rows."""
         masks = []
         for part in parts:
             each = -(-len(part) // self.size)
@@ -190,9 +191,9 @@ class Ranks:
 
     @contextlib.contextmanager
     def _per_rank_rng(self) -> Iterator[None]:
-        """Let dropout draw other numbers on each rank, and leave all generators alike.
+        """Let dropout draw other numbers on each rank, and leave all generators in sync.
 
-        Where nothing is drawn the generators are as if this had not been.
+        If nothing is drawn, the generators stay unchanged.
         """
         shared = [generator.get_state() for generator in self._generators]
         key = _draw_key()
@@ -214,36 +215,36 @@ class Ranks:
     def check_in_sync(self, learner: Learner) -> None:
         """Check that weights and plugin states are the same on all ranks.
 
-        A plugin that draws from a generator of its own, or reads the clock, would otherwise spoil
-        a run in silence.
+        A plugin that draws from its own generator, or reads the clock, would otherwise corrupt a
+        run silently.
 
         Raises:
-            PluginError: With the first name that differs.
+            PluginError: Names the first difference.
         """
         mine = dict(_fingerprints(learner))
         everyone: list[dict[str, tuple[float, ...]]] = [{} for _ in range(self.size)]
         dist.all_gather_object(everyone, mine)
         for rank, theirs in enumerate(everyone[1:], start=1):
-            # Recorders are on rank zero alone, so only what both have is compared.
+            # Recorders exist only on rank zero, so only shared entries are compared.
             for name in (name for name in everyone[0] if name in theirs):
                 if not _near(everyone[0][name], theirs[name]):
                     raise PluginError(
                         f"{name} is not the same on ranks 0 and {rank}: with several processes "
-                        "all must draw from learner.generator or torch's own generator, and from "
-                        "nothing that differs between processes"
+                        "all must draw from learner.generator or torch's own generator, and use "
+                        "nothing else that differs between processes"
                     )
 
 
 class SharedBatch(Batch):
-    """A batch of which this rank has read only its rows; the others' come when asked for.
+    """A batch of which this rank has read only its rows; the others are fetched on use.
 
     Args:
-        ranks: Who shares it.
+        ranks: The ranks that share it.
         local_x: The inputs of this rank's rows.
         y: All labels.
         task: All tasks.
-        data: Where the samples are from.
-        positions: All positions in it.
+        data: Data of the samples.
+        positions: All positions in the data.
     """
 
     __slots__ = ("_all", "local_x", "ranks")
@@ -258,7 +259,7 @@ class SharedBatch(Batch):
 
     @property
     def x(self) -> Any:
-        """The inputs of all samples; asking is an exchange, so all ranks must do it."""
+        """The inputs of all samples; reading them is an exchange, so all ranks must do it."""
         if self._all is None:
             n = len(self)
             self._all = map_inputs(lambda t: self.ranks.gather(t)[:n], self.local_x)
@@ -270,7 +271,7 @@ class SharedBatch(Batch):
 
 
 class SharedStep(Step):
-    """A step whose features are gathered when a plugin first asks for them."""
+    """A step whose features are gathered when a plugin first uses them."""
 
     __slots__ = ("_features", "_gather")
 
@@ -283,7 +284,7 @@ class SharedStep(Step):
 
     @property
     def features(self) -> list[Any]:
-        """The inputs of the head for each part; asking is an exchange."""
+        """The inputs of the head for each part; reading them is an exchange."""
         if not self._features:
             self._features = self._gather()
         return self._features
@@ -294,7 +295,7 @@ class SharedStep(Step):
 
 
 class _Gather(torch.autograd.Function):
-    """All ranks' rows; backwards, the gradient of its own rows times the number of ranks."""
+    """Gather all ranks' rows; backwards, return the gradient of its own rows times the ranks."""
 
     @staticmethod
     def forward(ctx: Any, local: Tensor, rank: int, size: int) -> Tensor:
@@ -310,7 +311,7 @@ class _Gather(torch.autograd.Function):
 
 
 def _local_inputs(part: Batch, rows: Tensor) -> Any:
-    """The inputs of a part that this rank puts through the model."""
+    """Return the inputs of a part that this rank puts through the model."""
     if isinstance(part, SharedBatch):
         return part.local_x
     return map_inputs(lambda t: t.index_select(0, rows.to(t.device)), part.x)
@@ -321,7 +322,7 @@ def _draw_key() -> int:
 
 
 def _fingerprints(learner: Learner) -> Iterator[tuple[str, tuple[float, ...]]]:
-    """A few numbers for every tensor and number of the run's state, by name."""
+    """Yield a few numbers for every tensor and number of the run's state, by name."""
     yield from _numbers("the model's state", learner.state_dict())
     for plugin in learner.plugins.ordered:
         yield from _numbers(f"the state of plugin '{plugin.name}'", plugin.state_dict())
@@ -333,7 +334,7 @@ def _numbers(who: str, state: Any) -> Iterator[tuple[str, tuple[float, ...]]]:
         name = f"{who} ({pytree.keystr(path)})"
         if isinstance(value, Tensor):
             flat = value.detach().flatten()
-            # Of a large buffer every so many entries are enough to see that it is another.
+            # Of a large buffer, every n-th entry is enough to see a difference.
             wide = flat[:: 1 + len(flat) // _LOOKED_AT].double()
             weighted = wide * torch.arange(1, len(wide) + 1, device=wide.device).remainder(251)
             yield name, (float(len(flat)), float(wide.abs().sum()), float(weighted.abs().sum()))
@@ -341,9 +342,9 @@ def _numbers(who: str, state: Any) -> Iterator[tuple[str, tuple[float, ...]]]:
             yield name, (float(value),)
 
 
-def _near(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
-    """Equal but for what sums on GPUs may differ by from one run to the next."""
-    first, second = torch.tensor(one).double(), torch.tensor(other).double()
-    return len(one) == len(other) and torch.allclose(
+def _near(values: tuple[float, ...], others: tuple[float, ...]) -> bool:
+    """Return whether values are equal except for the nondeterminism of sums on GPUs."""
+    first, second = torch.tensor(values).double(), torch.tensor(others).double()
+    return len(values) == len(others) and torch.allclose(
         first, second, rtol=1e-5, atol=1e-9, equal_nan=True
     )

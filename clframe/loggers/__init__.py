@@ -1,1 +1,1 @@
-"""Where numbers go during a run, by name: Lightning loggers."""
+"""Loggers of a run, by name: Lightning loggers."""

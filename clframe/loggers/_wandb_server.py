@@ -1,4 +1,4 @@
-"""Where the W&B server is, and whether it can be reached without a prompt or a hang."""
+"""The W&B server's address, and whether it can be reached without a prompt or a hang."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _SECONDS = 2.0
 
 
 def choose_mode() -> str:
-    """Online or offline, with one sentence when it has to be offline."""
+    """Return online or offline, and warn if it has to be offline."""
     address = server()
     if not has_key(address):
         warn_user(
@@ -29,12 +29,12 @@ def choose_mode() -> str:
 
 
 def server() -> str:
-    """The address of the W&B server."""
+    """Return the address of the W&B server."""
     return os.environ.get("WANDB_BASE_URL") or "https://api.wandb.ai"
 
 
 def has_key(server: str) -> bool:
-    """Whether W&B would find a key without asking for one."""
+    """Return whether W&B would find a key without asking for one."""
     if os.environ.get("WANDB_API_KEY"):
         return True
     import netrc
@@ -47,7 +47,7 @@ def has_key(server: str) -> bool:
 
 
 def answers(server: str) -> bool:
-    """Whether a connection to the server can be opened in time."""
+    """Return whether a connection to the server can be opened in time."""
     address = urllib.parse.urlparse(server)
     port = address.port or (443 if address.scheme == "https" else 80)
     try:

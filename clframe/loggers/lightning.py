@@ -1,8 +1,8 @@
-"""Any logger of Lightning's kind, named by its class: MLflow, Comet, Neptune, one's own.
+"""Any Lightning logger, named by its class: MLflow, Comet, Neptune or your own.
 
-It is given the numbers of the run and its config. Images, videos and tables go where the kind of
-logger is known to take them: one that has ``log_image`` and ``log_table`` as W&B's, a writer with
-``add_image`` as TensorBoard's, or a client with ``log_artifact`` as MLflow's.
+It gets the run's numbers and config. It also gets images, videos and tables if it is of a known
+kind: a logger with W&B's ``log_image`` and ``log_table``, a writer with TensorBoard's
+``add_image``, or a client with MLflow's ``log_artifact``.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ if TYPE_CHECKING:
     from clframe.core.registry import Registry
 
 _IDS = {"run_id": "run_id", "id": "version", "experiment_key": "version", "version": "version"}
-"""Parameters by which loggers continue a run, and the attributes that say which it is."""
+"""Parameters by which loggers continue a run, and the attributes that identify it."""
 _NEW_EACH_TIME = ("CSVLogger",)
-"""Loggers that would delete what is there if they were given its version."""
+"""Loggers that would delete existing files if they were given their version."""
 
 
 class Foreign(RunLogger):
-    """A Lightning logger with what a run of clframe asks of one.
+    """A Lightning logger with the interface of clframe's loggers.
 
-    A resumed run continues the logger's run where its class has a parameter for that, and what it
-    logs again on the way to where it was killed is passed over.
+    A resumed run continues the logger's run if its class has a parameter for that. Calls that the
+    interrupted run has already made are skipped.
 
     Args:
-        logger: Lightning's.
+        logger: The Lightning logger.
         run_dir: The run folder.
         run_config: The resolved config of the run.
     """
@@ -53,24 +53,24 @@ class Foreign(RunLogger):
         self._config: Mapping[str, Any] | None = run_config
         self._memory = memory_of(run_dir, self.title)
         self._calls = 0
-        # One byte for each call: what was sent is known even after a kill.
+        # One byte for each call: the number of calls is known even after a kill.
         self._counter = self._memory.with_suffix(".sent")
         self._sent = self._counter.stat().st_size if self._counter.is_file() else 0
 
     def _begin(self) -> None:
-        """At the first call: send the config, and remember which run the logger's is."""
+        """Send the config at the first call, and remember the id of the logger's run."""
         if self._config is None:
             return
         config, self._config = self._config, None
         with contextlib.suppress(NotImplementedError):
             self.logger.log_hyperparams(flat(config))
         self._memory.parent.mkdir(parents=True, exist_ok=True)
-        known = {name: getattr(self.logger, held, None) for name, held in _IDS.items()}
-        plain = {name: value for name, value in known.items() if isinstance(value, str | int)}
+        ids = {name: getattr(self.logger, held, None) for name, held in _IDS.items()}
+        plain = {name: value for name, value in ids.items() if isinstance(value, str | int)}
         write_json(self._memory, plain)
 
     def _is_new(self) -> bool:
-        """Count a call; False if it was made before the run was resumed."""
+        """Count a call; return False if it was made before the run was resumed."""
         self._begin()
         self._calls += 1
         if self._calls <= self._sent:
@@ -88,31 +88,31 @@ class Foreign(RunLogger):
     def log_media(
         self, media: Sequence[Media], step: int, numbers: Mapping[str, float] | None = None
     ) -> None:
-        """Send media in the way that this kind of logger has."""
+        """Send media in the way of this kind of logger."""
         way = _way_of(self.logger)
         if way is not None and self._is_new():
-            for one in media:
-                if (self._run_dir / one.path).is_file():
-                    way(self.logger, one, self._run_dir / one.path, step)
+            for medium in media:
+                if (self._run_dir / medium.path).is_file():
+                    way(self.logger, medium, self._run_dir / medium.path, step)
 
     def finalize(self, status: str) -> None:
         """Close the logger."""
         self.logger.finalize("success" if status == "success" else "failed")
 
     def state_dict(self) -> dict[str, Any]:
-        """How often it was called."""
+        """Return the number of calls."""
         return {"calls": self._calls}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue after so many calls."""
+        """Continue after this number of calls."""
         self._calls = state["calls"]
 
 
 def _way_of(logger: Any) -> Any:
-    """How media go to a logger of this kind; None where that is not known."""
+    """Return the function that sends media to this kind of logger, or None."""
     if hasattr(logger, "log_image") and hasattr(logger, "log_table"):
         return _as_wandb
-    # By the class: `experiment` of some loggers begins a run on a server.
+    # By the class, because `experiment` of some loggers begins a run on a server.
     kinds = {base.__name__ for base in type(logger).__mro__}
     if "TensorBoardLogger" in kinds:
         return _as_tensorboard
@@ -156,37 +156,38 @@ def lightning(
     class_path: str,
     init_args: dict[str, Any] = {},  # noqa: B006
 ) -> Foreign:
-    """Any Lightning logger, by the path of its class.
+    """Return any Lightning logger, by the path of its class.
 
     Args:
         run_dir: The run folder.
         run_config: The resolved config of the run.
-        class_path: Such as ``lightning.pytorch.loggers.MLFlowLogger``.
+        class_path: For example ``lightning.pytorch.loggers.MLFlowLogger``.
         init_args: Its settings; ``logger.lightning.NAME=value`` puts one there. ``save_dir`` is the
             run folder if left out.
 
     Raises:
-        SettingError: There is no such class, it is no Lightning logger, or its settings are wrong.
+        SettingError: There is no such class, it is not a Lightning logger, or its settings are
+            wrong.
     """
     kind = logger_class(class_path, run_dir)
-    known = inspect.signature(kind).parameters
-    free = any(parameter.kind is parameter.VAR_KEYWORD for parameter in known.values())
-    given = dict(init_args)
-    for name in given:
-        if name not in known and not free:
+    parameters = inspect.signature(kind).parameters
+    free = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
+    arguments = dict(init_args)
+    for name in arguments:
+        if name not in parameters and not free:
             raise SettingError(
-                f"unknown setting '{name}' for logger {class_path}; {nearest(name, known)}"
+                f"unknown setting '{name}' for logger {class_path}; {nearest(name, parameters)}"
             )
-    if "save_dir" in known:
-        given.setdefault("save_dir", str(run_dir))
+    if "save_dir" in parameters:
+        arguments.setdefault("save_dir", str(run_dir))
     if kind.__name__ not in _NEW_EACH_TIME:
         with contextlib.suppress(OSError, ValueError):
             memory = json.loads(memory_of(run_dir, kind.__name__).read_text())
-            found = [name for name in _IDS if name in known and name in memory][:1]
-            for name in found:
-                given.setdefault(name, memory[name])
+            ids = [name for name in _IDS if name in parameters and name in memory][:1]
+            for name in ids:
+                arguments.setdefault(name, memory[name])
     try:
-        logger = kind(**given)
+        logger = kind(**arguments)
     except ModuleNotFoundError as error:
         line = (str(error).strip().splitlines() or [""])[0]
         raise SettingError(
@@ -199,15 +200,15 @@ def lightning(
 
 
 def memory_of(run_dir: Path, title: str) -> Path:
-    """Where it is noted which run a logger's is."""
+    """Return the path of the file that records a logger's run."""
     return run_dir / "loggers" / f"{title}.json"
 
 
 def logger_class(path: str, run_dir: Path) -> Any:
-    """The class of that path.
+    """Import the class of a path.
 
     Raises:
-        SettingError: There is none, or it is no Lightning logger.
+        SettingError: There is no such class, or it is not a Lightning logger.
     """
     module, _, name = path.rpartition(".")
     top = module.partition(".")[0]
@@ -220,26 +221,26 @@ def logger_class(path: str, run_dir: Path) -> Any:
             f"logger {path}: there is no package '{top or path}' here; install it, or correct the "
             "name: package.module.Class"
         )
-    # Code is what the user has installed, never what came with a run.
+    # Import only installed code, never code that came with a run.
     if spec.origin and Path(spec.origin).resolve().is_relative_to(run_dir.resolve()):
-        raise SettingError(f"logger {path} is in the run folder itself, which is not executed")
+        raise SettingError(f"logger {path} is inside the run folder, which is not executed")
     try:
-        found = getattr(importlib.import_module(module), name, None)
+        kind = getattr(importlib.import_module(module), name, None)
     except ImportError as error:
         raise SettingError(f"logger {path} cannot be imported: {error}") from error
-    if found is None:
+    if kind is None:
         names = [n for n, v in vars(importlib.import_module(module)).items() if inspect.isclass(v)]
         raise SettingError(f"logger {path}: {module} has no '{name}'; {nearest(name, names)}")
-    if not inspect.isclass(found) or not _is_logger(found):
+    if not inspect.isclass(kind) or not _is_logger(kind):
         raise SettingError(
-            f"logger {path} is no Lightning logger: its class must derive from "
+            f"logger {path} is not a Lightning logger: its class must derive from "
             "lightning.pytorch.loggers.Logger"
         )
-    return found
+    return kind
 
 
 def _is_logger(kind: type) -> bool:
-    """Whether a class is of Lightning's kind, under any of its three package names."""
+    """Return whether a class is a Lightning logger, under any of its three package names."""
     packages = ("lightning", "pytorch_lightning", "lightning_fabric")
     return any(
         base.__name__ == "Logger" and base.__module__.partition(".")[0] in packages

@@ -1,1 +1,1 @@
-"""What a run records on the way: logged values, media and results.json."""
+"""Records of a run while it runs: logged values, media and results.json."""

@@ -1,4 +1,4 @@
-"""What a logger of a run may offer; every part but ``log_metrics`` has a default."""
+"""The interface of loggers; every method except ``log_metrics`` has a default."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ class RunLogger:
     remote: ClassVar[bool] = False
     """Whether a server is involved, whose failures must not end the run."""
     takes_media: bool = False
-    """Whether images, videos, tables and texts can be logged (:meth:`log_media`)."""
+    """Whether it can log images, videos, tables and texts (:meth:`log_media`)."""
     numbers_only: ClassVar[bool] = False
-    """Whether nobody expects media in it, so that no warning is needed."""
+    """Whether nobody expects media in it, so that it skips them without a warning."""
     log_model: bool | Literal["all"] = False
-    """Whether checkpoints are logged: the last one, or ``all`` (:meth:`log_checkpoint`)."""
+    """Whether it logs checkpoints: the last one, or ``all`` (:meth:`log_checkpoint`)."""
     title: str = ""
-    """What messages call it; the name of its class if empty."""
+    """Its name in messages; the name of its class if empty."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -71,10 +71,10 @@ class RunLogger:
         """Log the newest checkpoint as an artifact."""
 
     def expect(self, names: Sequence[str]) -> None:
-        """Make room for numbers that will be logged under these names."""
+        """Prepare for numbers that will be logged under these names."""
 
     def state_dict(self) -> dict[str, Any]:
-        """Return how far the logger is, as plain data; a resumed run continues there."""
+        """Return the logger's position as plain data; a resumed run continues there."""
         return {}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -89,10 +89,10 @@ class RunLogger:
 
 
 class NumbersOnly(RunLogger):
-    """A Lightning logger that is no :class:`RunLogger`: it gets numbers and nothing else.
+    """A Lightning logger that is not a :class:`RunLogger`: it gets only numbers.
 
     Args:
-        logger: Lightning's.
+        logger: The Lightning logger.
     """
 
     def __init__(self, logger: Any) -> None:
@@ -109,10 +109,10 @@ class NumbersOnly(RunLogger):
 
 
 def as_run_logger(made: Any, name: str) -> RunLogger:
-    """Return what a logger's factory made as a logger of a run.
+    """Return the object that a logger's factory made as a logger of a run.
 
     Raises:
-        PluginError: It is no logger; names the missing method.
+        PluginError: It is not a logger; names the missing method.
     """
     if isinstance(made, RunLogger):
         return made
@@ -126,5 +126,5 @@ def as_run_logger(made: Any, name: str) -> RunLogger:
 
 
 def title_of(logger: RunLogger) -> str:
-    """Return what messages call a logger."""
+    """Return a logger's name for messages."""
     return logger.title or type(logger).__name__

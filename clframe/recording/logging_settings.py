@@ -1,4 +1,4 @@
-"""What a run records besides its results: the config group ``logging``."""
+"""Settings of what a run records besides its results: the config group ``logging``."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from clframe.utils.setting_checks import at_least
 
 @dataclass(frozen=True)
 class LoggingSettings:
-    """What a run records besides its results: the config group ``logging``.
+    """Settings of what a run records besides its results: the config group ``logging``.
 
     Args:
         log_every_n_steps: Log the loss (``train/loss_step``), the learning rate and every plugin's

@@ -1,6 +1,6 @@
-"""Images, tables, videos and texts that go to the loggers of a run, beside its numbers.
+"""Images, tables, videos and texts that a run sends to its loggers, in addition to numbers.
 
-A plugin sends one with ``learner.log_media(name, value)``. What a value may be:
+A plugin sends one with ``learner.log_media(name, value)``. A value can be:
 
 * an image: an array of height x width (x 1, 3 or 4 channels), a tensor with its channels first,
   an image of PIL's, a figure of matplotlib's, or the path of a PNG or JPEG file;
@@ -33,7 +33,7 @@ class Table:
     """A table for ``learner.log_media``.
 
     Args:
-        columns: Their headings.
+        columns: The headings.
         rows: Texts and numbers.
 
     >>> Table(["task", "seconds"], [["reach", 1.5]]).columns
@@ -53,14 +53,14 @@ class Table:
 
 @dataclass(frozen=True)
 class Heatmap:
-    """Numbers by row and column, drawn as an image with their names.
+    """A matrix of numbers, drawn as an image with names of rows and columns.
 
     Args:
-        values: Rows of numbers; None where there is none.
+        values: Rows of numbers; None for an empty cell.
         rows: The names of the rows.
         columns: The names of the columns.
-        x: What columns are.
-        y: What rows are.
+        x: Meaning of the columns.
+        y: Meaning of the rows.
 
     >>> Heatmap([[0.5, None]], ["a"], ["b", "c"], x="predicted", y="is").columns
     ['b', 'c']
@@ -78,9 +78,9 @@ class Media:
     """An image, a video, a table or a text as a file of the run folder.
 
     Args:
-        name: What loggers call it.
-        kind: What it is.
-        path: Its file, from the run folder.
+        name: Its name in loggers.
+        kind: image, video, table or text.
+        path: Its file, relative to the run folder.
         caption: A line below it.
     """
 
@@ -91,10 +91,10 @@ class Media:
 
 
 def kind_of(name: str, value: Any) -> Kind:
-    """What a value is.
+    """Return the kind of a value.
 
     Raises:
-        PluginError: It is nothing that can be logged.
+        PluginError: It is of a kind that cannot be logged.
     """
     if isinstance(value, Table):
         return "table"
@@ -103,8 +103,8 @@ def kind_of(name: str, value: Any) -> Kind:
     if isinstance(value, Path):
         if value.suffix.lower() in (*IMAGES, *VIDEOS) and value.is_file():
             return "video" if value.suffix.lower() in VIDEOS else "image"
-        known = ", ".join((*IMAGES, *VIDEOS))
-        problem = "is no file" if not value.is_file() else f"ends in none of {known}"
+        suffixes = ", ".join((*IMAGES, *VIDEOS))
+        problem = "is not a file" if not value.is_file() else f"ends in none of {suffixes}"
         raise PluginError(f"learner.log_media('{name}', ...): '{value}' {problem}")
     if isinstance(value, str):
         return "text"
@@ -122,7 +122,7 @@ def kind_of(name: str, value: Any) -> Kind:
 
 
 def pixels_of(value: Any) -> Any:
-    """An array or tensor as bytes of height x width (x channels), or videos with time before that.
+    """Return an array or tensor as bytes: height x width (x channels), videos with time first.
 
     >>> pixels_of(np.ones((2, 3, 1))).shape, int(pixels_of(np.ones((2, 3)))[0, 0])
     ((2, 3), 255)

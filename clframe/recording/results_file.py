@@ -1,6 +1,6 @@
-"""Reading results.json: what is ill-formed is one sentence that names the file and the field.
+"""Read results.json; an invalid file raises an error that names the file and the field.
 
-What is unknown is ignored, so that the results of newer runs can still be read.
+Unknown fields are ignored, so that the results of newer runs can still be read.
 """
 
 from __future__ import annotations
@@ -22,26 +22,26 @@ from clframe.utils.regular import LARGEST
 SCHEMA = 1
 RESULTS = "results.json"
 _FILES = (stat.S_IFREG, stat.S_IFDIR, stat.S_IFLNK)
-_ROUNDING = 1e-6  # how far a fraction may be outside 0..1 by rounding alone
+_ROUNDING = 1e-6  # How far rounding may put a fraction outside of 0..1.
 _MISSING = object()
 _WANDB = "wandb"
-"""Where W&B links its own logs of this machine; nothing there is read as part of a run."""
+"""Folder of W&B's own logs, with its links; it is not read as part of a run."""
 
 
 def run_folder(path: str | Path) -> Path:
-    """The run folder that a path means: itself, or the folder of a results.json."""
+    """Return the run folder of a path: the path itself, or the folder of a results.json."""
     path = Path(path)
     return path.parent if path.name == RESULTS and path.is_file() else path
 
 
 def refuse_links(folder: Path) -> None:
-    """Refuse a run folder in which a link leads out of it, or that holds a FIFO or a device.
+    """Refuse a run folder with a link out of it, a FIFO or a device.
 
-    A run that was received from somebody must not make another file be read as part of it, or be
-    written when the run is continued; and a FIFO would be waited for without end.
+    A received run must not make clframe read another file as part of it, or write to one when it is
+    continued. A FIFO would block the reader forever.
 
     Raises:
-        RunFolderError: With the link and where it leads, or what is not a file.
+        RunFolderError: Names the link and its target, or the file that is not regular.
     """
     root = folder.resolve()
     for parent, below, files in os.walk(folder):
@@ -67,7 +67,7 @@ class ResultsFile:
         folder: The run folder.
 
     Raises:
-        RunFolderError: There is no such file, it is not JSON, or its schema is another.
+        RunFolderError: There is no such file, it is not JSON, or it has another schema.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -79,9 +79,9 @@ class ResultsFile:
         try:
             self.root = regular.parse_json(text, self._refuse_constant)
         except ValueError as error:
-            place = f"line {error.lineno}" if isinstance(error, json.JSONDecodeError) else error
+            where = f"line {error.lineno}" if isinstance(error, json.JSONDecodeError) else error
             raise RunFolderError(
-                f"{self.path} is not valid JSON ({place}); "
+                f"{self.path} is not valid JSON ({where}); "
                 "it was damaged or is not a clframe result."
             ) from error
         if not isinstance(self.root, dict):
@@ -90,7 +90,9 @@ class ResultsFile:
         check_file(folder, RESULTS)
 
     def _refuse_constant(self, word: str) -> NoReturn:
-        raise RunFolderError(f"{self.path} holds {word}, which is not JSON; unknown is null.")
+        raise RunFolderError(
+            f"{self.path} holds {word}, which is not JSON; write null for unknown."
+        )
 
     def _check_schema(self) -> None:
         version = self.root.get("schema", _MISSING)
@@ -107,21 +109,21 @@ class ResultsFile:
         raise RunFolderError(f"{self.path}: the field '{name}' {problem}; it must be {expected}.")
 
     def text(self, name: str) -> str:
-        """A field that must hold a text."""
+        """Return a field that must hold a text."""
         value = self.root.get(name, _MISSING)
         if not isinstance(value, str) or not value.strip():
             self._fail(name, "a non-empty text", value)
         return printable(value)
 
     def integer(self, name: str) -> int:
-        """A field that must hold a whole number."""
+        """Return a field that must hold a whole number."""
         value = self.root.get(name, _MISSING)
         if type(value) is not int:
             self._fail(name, "a whole number", value)
         return value
 
     def mapping(self, name: str, *, required: bool) -> dict[str, Any]:
-        """A field that must hold an object; empty where it may be missing and is."""
+        """Return a field that must hold an object; empty if it is missing and not required."""
         value = self.root.get(name, _MISSING)
         if value is _MISSING and not required:
             return {}
@@ -130,7 +132,7 @@ class ResultsFile:
         return value
 
     def matrix(self) -> dict[str, Any]:
-        """The matrix in the form that AccuracyMatrix reads, checked."""
+        """Return the matrix in the form that AccuracyMatrix reads, checked."""
         matrix = self.mapping("matrix", required=True)
         rows = self._names(matrix, "rows")
         columns = self._names(matrix, "columns")
@@ -138,20 +140,20 @@ class ResultsFile:
         if not isinstance(values, list) or len(values) != len(rows):
             self._fail("matrix.values", f"a list of {len(rows)} rows, one per name in rows", values)
         for i, row in enumerate(values):
-            place = f"matrix.values[{i}]"
+            field = f"matrix.values[{i}]"
             if not isinstance(row, list) or len(row) != len(columns):
-                self._fail(place, f"a list of {len(columns)} values, one per name in columns", row)
+                self._fail(field, f"a list of {len(columns)} values, one per name in columns", row)
             for j, value in enumerate(row):
-                self._check_fraction(value, f"{place}[{j}]")
+                self._check_fraction(value, f"{field}[{j}]")
         measure = matrix.get("measure", "accuracy")
         if not isinstance(measure, str):
             self._fail("matrix.measure", "a text such as 'accuracy'", measure)
         return {"rows": rows, "columns": columns, "values": values, "measure": measure}
 
     def tensor(self) -> dict[str, Any]:
-        """The tensor in the form that ForgettingTensor reads, checked; empty where there is none.
+        """Return the checked tensor in the form of ForgettingTensor; empty if there is none.
 
-        To be called after `matrix`, whose rows and columns it has.
+        Call it after `matrix`, because it has the same rows and columns.
         """
         empty: dict[str, Any] = {"axes": [], "levels": [], "values": []}
         tensor = self.mapping("tensor", required=False) or empty
@@ -167,14 +169,14 @@ class ResultsFile:
         self._check_nested(tensor["values"], "tensor.values", sizes)
         return tensor
 
-    def _check_nested(self, value: object, place: str, sizes: Sequence[int]) -> None:
+    def _check_nested(self, value: object, field: str, sizes: Sequence[int]) -> None:
         if not sizes:
-            self._check_fraction(value, place)
+            self._check_fraction(value, field)
             return
         if not isinstance(value, list) or len(value) != sizes[0]:
-            self._fail(place, f"a list of {sizes[0]}, as rows, columns, axes and levels", value)
+            self._fail(field, f"a list of {sizes[0]}, as rows, columns, axes and levels", value)
         for index, item in enumerate(value):
-            self._check_nested(item, f"{place}[{index}]", sizes[1:])
+            self._check_nested(item, f"{field}[{index}]", sizes[1:])
 
     def _names(self, matrix: Mapping[str, Any], key: str) -> list[str]:
         names = matrix.get(key, _MISSING)
@@ -182,18 +184,18 @@ class ResultsFile:
             self._fail(f"matrix.{key}", "a non-empty list of names", names)
         return names
 
-    def _check_fraction(self, value: object, place: str) -> None:
+    def _check_fraction(self, value: object, field: str) -> None:
         if value is None:
             return
         fraction = number(value)
         if fraction is None or not -_ROUNDING <= fraction <= 1 + _ROUNDING:
-            self._fail(place, "a fraction in 0..1 or null", value)
+            self._fail(field, "a fraction in 0..1 or null", value)
 
     def metrics(self) -> dict[str, Any]:
-        """The metrics by family, each a number, null, a list or a word."""
+        """Return the metrics by family, each a number, null, a list or a word."""
         metrics = self.mapping("metrics", required=True)
         for name, value in leaves(metrics):
-            # Words are settings and profiles; what is left are numbers beyond any float.
+            # Words are settings and profiles; other values are numbers beyond any float.
             if value is None or isinstance(value, list | str | bool):
                 continue
             if number(value) is None:
@@ -201,13 +203,13 @@ class ResultsFile:
         return metrics
 
     def metric_facts(self) -> dict[str, dict[str, Any]]:
-        """What the file says of metrics that clframe does not bring; other shapes are skipped."""
+        """Return the facts about metrics that do not come with clframe; skip other shapes."""
         facts = self.root.get("metric_facts")
         pairs = facts.items() if isinstance(facts, dict) else ()
         return {name: value for name, value in pairs if isinstance(value, dict)}
 
     def timing(self) -> dict[str, float]:
-        """Seconds, speed and memory; NaN where unknown."""
+        """Return seconds, speed and memory; NaN where unknown."""
         timing: dict[str, float] = {}
         for name, value in leaves(self.mapping("timing", required=False)):
             if value is None:
@@ -217,13 +219,13 @@ class ResultsFile:
         return timing
 
     def memory(self) -> dict[str, int]:
-        """Samples and bytes that the strategy keeps; what is no whole number is skipped."""
+        """Return the samples and bytes that the strategy keeps; skip all but whole numbers."""
         kept = self.root.get("memory")
         pairs = kept.items() if isinstance(kept, dict) else ()
         return {name: value for name, value in pairs if type(value) is int and value >= 0}
 
     def curves(self) -> dict[str, dict[str, list[float]]]:
-        """Per experience and task, the values measured while learning; other shapes are skipped."""
+        """Return the values measured while learning, by experience and task; skip other shapes."""
         curves: dict[str, dict[str, list[float]]] = {}
         content = self.root.get("curves")
         for row, tasks in content.items() if isinstance(content, dict) else ():
@@ -235,20 +237,20 @@ class ResultsFile:
         return curves
 
     def measured(self) -> dict[str, dict[str, Any]]:
-        """What plugins measured beside the matrix, by their names; other shapes are skipped."""
+        """Return further measurements of plugins, by name; skip other shapes."""
         content = self.root.get("measured")
         pairs = content.items() if isinstance(content, dict) else ()
         return {name: value for name, value in pairs if isinstance(value, dict)}
 
     def further(self) -> dict[str, str]:
-        """Further top-level scalars, such as where the data came from."""
-        known = {"schema", "stream", "strategy", "scenario", "seed"}
-        extra = {k: v for k, v in self.root.items() if k not in known}
+        """Return further top-level scalars, such as where the data came from."""
+        own = {"schema", "stream", "strategy", "scenario", "seed"}
+        extra = {k: v for k, v in self.root.items() if k not in own}
         return {k: str(v) for k, v in extra.items() if isinstance(v, str | int | float) and v != ""}
 
 
 def unfinished(folder: Path) -> str:
-    """The sentence about a folder that has no results."""
+    """Return the message about a folder that has no results."""
     if (folder / "events.jsonl").is_file() or (folder / "config.yaml").is_file():
         return (
             f"{folder} has no {RESULTS}, so its run has not finished; "
@@ -258,10 +260,10 @@ def unfinished(folder: Path) -> str:
 
 
 def read_text(path: Path, limit: int = LARGEST) -> str | None:
-    """The text of a file of at most ``limit`` bytes, None if there is no such file.
+    """Return the text of a file of at most ``limit`` bytes, None if there is no such file.
 
     Raises:
-        RunFolderError: It cannot be read or is no text.
+        RunFolderError: It cannot be read or is not text.
     """
     try:
         return regular.read_text(path, limit)
@@ -273,7 +275,7 @@ def read_text(path: Path, limit: int = LARGEST) -> str | None:
 
 
 def leaves(mapping: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, object]]:
-    """Everything in nested mappings that is none itself, by its dotted name.
+    """Return everything in nested mappings that is not a mapping, by its dotted name.
 
     >>> list(leaves({"gem": {"acc": 0.5}, "x": [1]}))
     [('gem.acc', 0.5), ('x', [1])]
@@ -287,7 +289,7 @@ def leaves(mapping: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, 
 
 
 def number(value: object) -> float | None:
-    """The value as a finite float, or None if it is no such number (true and false are none)."""
+    """Return the value as a finite float, or None if it is not a number or is a bool."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     try:

@@ -1,4 +1,4 @@
-"""What plugins log from within a run with ``learner.log``, as one would in a LightningModule.
+"""Log values during a run with ``learner.log``, as in a LightningModule.
 
 Values stay on the device and are read together (at the end of an epoch, before a checkpoint, every
 few hundred values), so that logging in a step does not make the step wait.
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 Value = Tensor | float
 Sink = Callable[[dict[str, float], int], None]
 MediaSink = Callable[[str, Any, str, int], None]
-"""Takes a name, what it is, a caption and the step."""
+"""Takes a name, a kind, a caption and the step."""
 
 _HELD = 256
-"""Values that are held before they are read even if nothing else asks for it."""
+"""Maximum number of values held before they are read."""
 _REDUCTIONS = ("mean", "sum", "min", "max")
 _OF_LIGHTNING = {
     "prog_bar": "the progress bar shows the loss alone",
@@ -36,19 +36,19 @@ _OF_LIGHTNING = {
 }
 """Arguments of Lightning's that have no effect here, and why."""
 _WITHOUT_EFFECT = ("add_dataloader_idx", "rank_zero_only")
-"""Arguments of Lightning's that ask for nothing that would be otherwise here."""
+"""Arguments of Lightning's that ask for the default behavior."""
 
 
 class StepLog:
-    """The values that were logged and not sent yet, each with its step."""
+    """Logged values that have not been sent yet, each with its step."""
 
     def __init__(self) -> None:
         self.sink: Sink | None = None
-        """Where values go; None drops them, since the run has no logger."""
+        """Function that sends values; None drops them, because the run has no logger."""
         self.media_sink: MediaSink | None = None
-        """Where images, tables and videos go; None drops them, since the run has no logger."""
+        """Function that sends media; None drops them, because the run has no logger."""
         self.takes_media = False
-        """Whether a logger does, so that it is worth the trouble to make some."""
+        """Whether a logger accepts media, so that making them is worth the effort."""
         self._points: list[tuple[int, str, Value]] = []
         self._of_epoch: dict[str, dict[str, Any]] = {}
 
@@ -59,7 +59,7 @@ class StepLog:
     def add(self, step: int, name: str, value: Value) -> None:
         """Hold a value of a training step until it is sent."""
         if self.sink is not None:
-            # Only between two steps: the values of one go to the loggers as one row.
+            # Only between two steps, because the values of one step form one row.
             if len(self._points) >= _HELD and self._points[-1][0] != step:
                 self.flush()
             self._points.append((step, name, _own(value)))
@@ -71,7 +71,7 @@ class StepLog:
             self.sink({name: float(value)}, step)
 
     def add_to_epoch(self, name: str, value: Value, reduction: str, weight: float) -> None:
-        """Let a value take part in the number of its epoch."""
+        """Add a value to the number of its epoch."""
         if self.sink is None:
             return
         before = self._of_epoch.get(name)
@@ -84,13 +84,13 @@ class StepLog:
         if reduction not in ("mean", "sum"):
             before["value"] = _extreme(before["value"], value, reduction)
         elif _is_float(value) and _is_float(before["value"]):
-            before["value"] += value  # in place: what is kept is a tensor of its own
+            before["value"] += value  # In place; it is our own tensor.
         else:
             before["value"] = before["value"] + value
         before["weight"] += weight
 
     def flush(self) -> None:
-        """Send what is held, one row per step."""
+        """Send the held values, one row per step."""
         points, self._points = self._points, []
         if not points or self.sink is None:
             return
@@ -101,7 +101,7 @@ class StepLog:
             self.sink(numbers, step)
 
     def end_epoch(self) -> dict[str, float]:
-        """The numbers of the epoch that has come to its end."""
+        """Return the numbers of the epoch that has ended."""
         numbers = {}
         for name, entry in self._of_epoch.items():
             divisor = entry["weight"] if entry["reduction"] == "mean" else 1
@@ -110,7 +110,7 @@ class StepLog:
         return numbers
 
     def state_dict(self) -> dict[str, Any]:
-        """The epoch's numbers so far; the rest has been sent then."""
+        """Return the epoch's numbers so far; everything else has been sent."""
         self.flush()
         return {
             name: plain_value({**entry, "value": _own(entry["value"])})
@@ -124,35 +124,35 @@ class StepLog:
 
 
 def _read(values: list[Value]) -> list[float]:
-    """The numbers of values, with one read per kind of tensor."""
+    """Return the numbers of values, with one read per kind of tensor."""
     numbers: list[Any] = list(values)
     kinds: dict[Any, list[int]] = {}
-    for place, value in enumerate(values):
+    for index, value in enumerate(values):
         if isinstance(value, Tensor):
-            kinds.setdefault((value.device, value.dtype), []).append(place)
-    for places in kinds.values():
-        read = torch.stack([numbers[place] for place in places]).tolist()
-        for place, number in zip(places, read, strict=True):
-            numbers[place] = number
+            kinds.setdefault((value.device, value.dtype), []).append(index)
+    for indices in kinds.values():
+        read = torch.stack([numbers[index] for index in indices]).tolist()
+        for index, number in zip(indices, read, strict=True):
+            numbers[index] = number
     return [float(number) for number in numbers]
 
 
 def _own(value: Value) -> Value:
-    """A value that nobody changes later."""
+    """Return a copy of a value that nobody changes later."""
     return value.clone() if isinstance(value, Tensor) else value
 
 
 def _is_float(value: Value) -> bool:
-    """Whether a sum of such values is one, too, and not one of another type."""
+    """Return whether a sum of such values has the same type."""
     return not isinstance(value, Tensor) or value.dtype == torch.float32
 
 
-def _extreme(one: Value, other: Value, reduction: str) -> Value:
-    """The lower or the higher of two values, wherever they are."""
-    if isinstance(one, Tensor) or isinstance(other, Tensor):
-        pair = torch.as_tensor(one), torch.as_tensor(other)
+def _extreme(first: Value, second: Value, reduction: str) -> Value:
+    """Return the lower or the higher of two values, on any device."""
+    if isinstance(first, Tensor) or isinstance(second, Tensor):
+        pair = torch.as_tensor(first), torch.as_tensor(second)
         return torch.minimum(*pair) if reduction == "min" else torch.maximum(*pair)
-    return min(one, other) if reduction == "min" else max(one, other)
+    return min(first, second) if reduction == "min" else max(first, second)
 
 
 class Logs(Protocol):
@@ -164,17 +164,17 @@ class Logs(Protocol):
 
     @property
     def global_step(self) -> int:
-        """Optimizer steps so far."""
+        """Number of optimizer steps so far."""
 
 
 def log(learner: Logs, name: str, value: Any, arguments: Mapping[str, Any]) -> None:
-    """What ``learner.log`` does; ``arguments`` are those of Lightning's that were given."""
+    """Log a value for ``learner.log``; ``arguments`` are the passed arguments of Lightning's."""
     options = _check(learner, name, arguments)
     number = _single(name, value)
     step_log, state = learner.step_log, learner.state
     if state.loop is None:
         if state.checkpointer.replaying:
-            return  # it was logged before the run was interrupted
+            return  # It was logged before the run was interrupted.
         step_log.send(state.global_steps, name, number)
         return
     on_step, on_epoch = options["on_step"], options["on_epoch"]
@@ -189,8 +189,8 @@ def log(learner: Logs, name: str, value: Any, arguments: Mapping[str, Any]) -> N
 
 
 def log_media(learner: Logs, name: str, value: Any, caption: str) -> None:
-    """What ``learner.log_media`` does."""
-    kind_of(name, value)  # refused even where nothing would be sent
+    """Log a medium for ``learner.log_media``."""
+    kind_of(name, value)  # Refuse other values even if nothing would be sent.
     step_log, state = learner.step_log, learner.state
     if step_log.media_sink is None or (state.loop is None and state.checkpointer.replaying):
         return
@@ -200,29 +200,31 @@ def log_media(learner: Logs, name: str, value: Any, caption: str) -> None:
 
 
 def _check(learner: Logs, name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Refuse what cannot be done as asked; gives what is left to decide."""
+    """Refuse unsupported arguments; return the remaining options."""
     whole = f"learner.log('{name}', ...)"
     options = {"on_step": True, "on_epoch": False, "reduce_fx": "mean", "batch_size": 1}
     if arguments.keys() <= {"on_step", "on_epoch"} and any(arguments.values()):
         return {
             **options,
-            **{name: given for name, given in arguments.items() if given is not None},
+            **{name: value for name, value in arguments.items() if value is not None},
         }
-    known = (*options, *_OF_LIGHTNING, *_WITHOUT_EFFECT, "logger", "sync_dist")
-    for argument, given in arguments.items():
-        if argument not in known:
-            raise PluginError(f"{whole} has no argument '{argument}'; {nearest(argument, known)}")
-        if argument in _OF_LIGHTNING and given:
+    names = (*options, *_OF_LIGHTNING, *_WITHOUT_EFFECT, "logger", "sync_dist")
+    for argument, value in arguments.items():
+        if argument not in names:
+            raise PluginError(f"{whole} has no argument '{argument}'; {nearest(argument, names)}")
+        if argument in _OF_LIGHTNING and value:
             why = _OF_LIGHTNING[argument]
-            raise PluginError(f"{whole}: {argument}={given!r} cannot be done: {why}; leave it out")
-        if argument in options and given is not None:
-            options[argument] = given
+            raise PluginError(
+                f"{whole}: {argument}={value!r} is not supported: {why}; leave it out"
+            )
+        if argument in options and value is not None:
+            options[argument] = value
     if arguments.get("logger") is False:
-        raise PluginError(f"{whole}: logger=False leaves nowhere to log to; leave the call out")
+        raise PluginError(f"{whole}: logger=False has nowhere to log to; leave the call out")
     if arguments.get("sync_dist") and learner.engine.world_size > 1:
         raise PluginError(
-            f"{whole}: sync_dist=True cannot be done, since the main process alone logs: add the "
-            "value up with learner.engine.sum first"
+            f"{whole}: sync_dist=True is not supported, because only the main process logs: add "
+            "the value up with learner.engine.sum first"
         )
     if options["reduce_fx"] not in _REDUCTIONS:
         raise PluginError(
@@ -234,7 +236,7 @@ def _check(learner: Logs, name: str, arguments: Mapping[str, Any]) -> dict[str, 
 
 
 def _single(name: str, value: Any) -> Value:
-    """One number, as a tensor (which its owner may change later) or a float."""
+    """Return one number, as a tensor (which its owner may change later) or a float."""
     if isinstance(value, Tensor) and value.numel() == 1:
         number = value.detach()
         return number if number.dim() == 0 else number.reshape(())

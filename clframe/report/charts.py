@@ -29,12 +29,12 @@ if TYPE_CHECKING:
 
 
 class Line(NamedTuple):
-    """A strategy over the experiences.
+    """The line of a strategy over the experiences.
 
     Args:
-        means: After each experience, NaN where nothing is known.
+        means: Mean after each experience, NaN if unknown.
         low: Lower end of a band around the means; None for no band.
-        high: Upper end of it.
+        high: Upper end of the band.
     """
 
     means: Sequence[float]
@@ -45,11 +45,11 @@ class Line(NamedTuple):
 def metric_bars(
     names: Sequence[str], metrics: Mapping[str, Sequence[Summary | None]], width: float = HALF
 ) -> Figure:
-    """One panel per metric, one bar per strategy, whiskers of one standard error.
+    """Draw one panel per metric, one bar per strategy, with whiskers of one standard error.
 
     Args:
         names: The strategies, from top to bottom.
-        metrics: For each metric one summary per strategy, None where unknown.
+        metrics: For each metric one summary per strategy, None if unknown.
         width: Inches of the figure.
     """
     room = 0.2 + 0.075 * max(map(len, labels(names)))
@@ -80,18 +80,18 @@ def metric_bars(
         axes.set_ylim(len(names) - 0.4, -0.6)
         axes.locator_params(axis="x", nbins=3)
         axes.set_title(label(metric), fontsize=9.5, color=INK, loc="left")
-        known = [cell.mean for cell in cells if cell is not None]
-        if known and min(known) >= 0 and max(known) <= 1:
-            axes.set_xlim(0, 1.02)  # fractions share one scale, so panels can be compared
+        means = [cell.mean for cell in cells if cell is not None]
+        if means and min(means) >= 0 and max(means) <= 1:
+            axes.set_xlim(0, 1.02)  # Fractions share one scale, so that panels can be compared.
     return figure
 
 
 def seen_so_far(series: Mapping[str, Line], measure: str, width: float = HALF) -> Figure:
-    """The mean over the tasks learned so far against the experiences, all strategies in one figure.
+    """Draw the mean over the tasks learned so far by experience, with a line per strategy.
 
     Args:
         series: The strategies' lines.
-        measure: What the values are.
+        measure: Name of the values.
         width: Inches of the figure.
     """
     figure = new_figure(width, max(2.5, 0.56 * width))
@@ -112,14 +112,14 @@ def seen_so_far(series: Mapping[str, Line], measure: str, width: float = HALF) -
 def _strategy_lines(axes: Axes, series: Mapping[str, Line]) -> None:
     look = styles_of(series)
     for name, line in series.items():
-        places = range(1, len(line.means) + 1)
+        positions = range(1, len(line.means) + 1)
         shown = look[name].line(linewidth=1.8, markersize=5, markeredgewidth=0.6)
-        # A thin rim keeps markers apart where lines cross.
+        # A thin rim keeps markers distinct where lines cross.
         if look[name].marker not in ("x", "+"):
             shown["markeredgecolor"] = PAPER
-        axes.plot(places, line.means, label=label(name), **shown)
+        axes.plot(positions, line.means, label=label(name), **shown)
         if line.low is not None and line.high is not None:
             axes.fill_between(
-                places, line.low, line.high, color=look[name].color, alpha=0.16, linewidth=0
+                positions, line.low, line.high, color=look[name].color, alpha=0.16, linewidth=0
             )
     axes.axhline(0, color=GRID, linewidth=0.8)

@@ -10,21 +10,21 @@ from clframe.report.metric_formats import format_value
 from clframe.report.page_blocks import Block, Cell, Head, Notes, Table
 
 _MOST = 50
-"""Classes that are listed, the worst first."""
+"""Maximum number of listed classes, the worst first."""
 
 
 def class_blocks(result: Result) -> Iterator[Block]:
-    """Yield the worst class and a table of all; nothing if classes are alike in size."""
+    """Yield the worst class and a table of all; nothing if all classes have the same size."""
     line = class_line([result])
     if line is None:
         return
-    found = result.measured[MEASURED]
-    columns = ("tested", "right", *(["learned"] if found.get("learned") else []))
-    if not all(type(n) is int for name in columns for n in found[name]):
-        return  # made elsewhere, in another form
+    table = result.measured[MEASURED]
+    columns = ("tested", "right", *(["learned"] if table.get("learned") else []))
+    if not all(type(n) is int for name in columns for n in table[name]):
+        return  # The file was made elsewhere, in another form.
     yield Notes([f"Classes differ in size. {line[0].upper()}{line[1:]}."])
-    learned = found.get("learned") or [None] * len(found["names"])
-    rows = zip(found["names"], learned, found["tested"], found["right"], strict=False)
+    learned = table.get("learned") or [None] * len(table["names"])
+    rows = zip(table["names"], learned, table["tested"], table["right"], strict=False)
     ordered = sorted(rows, key=lambda row: row[3] / max(row[2], 1))
     yield Table(
         "Classes",

@@ -1,7 +1,7 @@
 """Compare strategies over seeds: mean, standard error and Welch's test against the best.
 
-As in the tables of LIBERO (Liu et al., NeurIPS 2023): the best mean is marked, and so is every
-strategy that a two-tailed Welch t-test at 0.05 does not tell apart from it. Runs of different
+As in the tables of LIBERO (Liu et al., NeurIPS 2023): the best mean is marked, and also every
+strategy that a two-tailed Welch t-test at 0.05 does not distinguish from it. Runs of different
 streams or scenarios never share a table.
 """
 
@@ -32,7 +32,7 @@ ALL = "all"
 
 @dataclass(frozen=True)
 class Group:
-    """Runs that differ in their seed only: one row of a table."""
+    """Runs that differ only in their seed: one row of a table."""
 
     label: str
     runs: tuple[Run, ...]
@@ -43,14 +43,14 @@ class Cell:
     """One strategy under one metric."""
 
     summary: Summary | None
-    """None where no run of the group has the metric."""
+    """None if no run of the group has the metric."""
     best: bool = False
     test: WelchTest | None = None
-    """Against the best; None for the best itself and where a single seed allows no test."""
+    """Against the best; None for the best itself and if a single seed allows no test."""
 
     @property
     def not_worse(self) -> bool:
-        """Whether the test does not tell this strategy apart from the best."""
+        """Whether the test does not distinguish this strategy from the best."""
         return self.test is not None and self.test.p_value >= ALPHA
 
 
@@ -64,9 +64,9 @@ class Table:
     metrics: tuple[str, ...]
     cells: dict[str, tuple[Cell, ...]]
     better: dict[str, bool | None] = field(default_factory=dict)
-    """Whether higher is better; None where neither is."""
+    """Whether higher is better; None if neither is."""
     units: dict[str, str] = field(default_factory=dict)
-    """What a metric is counted in, where that has been said."""
+    """Unit of each metric, if known."""
     differences: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """Memory, and settings besides the strategy in which the groups differ, a text per group."""
     notes: tuple[str, ...] = field(default=())
@@ -75,13 +75,13 @@ class Table:
 def compare(
     runs: Sequence[Run], metrics: Sequence[str] = (), by: Sequence[str] = ()
 ) -> list[Table]:
-    """One table per stream and scenario, in order of first appearance.
+    """Return one table per stream and scenario, in order of first appearance.
 
     Args:
         runs: The runs, in any order.
         metrics: Full names such as `gem.bwt` or `timing.train_seconds`; empty for the headline
             metrics that the runs have, `["all"]` for every metric.
-        by: Dotted names of settings that tell rows apart besides the strategy.
+        by: Dotted names of settings that distinguish rows besides the strategy.
 
     Raises:
         SettingError: No run has a metric of that name, or no run has that setting.
@@ -95,17 +95,17 @@ def compare(
 
 
 def values_of(run: Run) -> dict[str, float | None]:
-    """Everything of a run that can be compared: metrics, and `timing.` and `memory.` figures."""
+    """Return all comparable values of a run: metrics, and `timing.` and `memory.` values."""
     timing = {f"timing.{name}": value for name, value in run.timing.items()}
     memory = {f"memory.{name}": float(value) for name, value in run.result.memory.items()}
     return {**run.metrics, **timing, **memory}
 
 
 def _check_metrics(runs: Sequence[Run], metrics: Iterable[str]) -> None:
-    known = dict.fromkeys(name for run in runs for name in values_of(run))
+    available = dict.fromkeys(name for run in runs for name in values_of(run))
     for metric in metrics:
-        if metric != ALL and metric not in known:
-            raise SettingError(f"no run has a metric {metric!r}; {nearest(metric, known)}")
+        if metric != ALL and metric not in available:
+            raise SettingError(f"no run has a metric {metric!r}; {nearest(metric, available)}")
 
 
 def _check_settings(runs: Sequence[Run], by: Iterable[str]) -> None:
@@ -151,17 +151,17 @@ def _table(runs: Sequence[Run], metrics: Sequence[str], by: Sequence[str]) -> Ta
 def _best_first(
     groups: tuple[Group, ...], metrics: Sequence[str], better: Mapping[str, bool | None]
 ) -> tuple[Group, ...]:
-    """The groups by the first metric that has a better and a worse; those without it come last."""
+    """Sort the groups by the first metric with a direction; groups without it come last."""
     metric = next((name for name in metrics if better[name] is not None), None)
     if metric is None:
         return groups
 
-    def place(group: Group) -> float:
+    def rank(group: Group) -> float:
         values = [x for run in group.runs if (x := values_of(run).get(metric)) is not None]
         mean = summarize(values).mean if values else math.nan
         return math.inf if math.isnan(mean) else -mean if better[metric] else mean
 
-    return tuple(sorted(groups, key=place))
+    return tuple(sorted(groups, key=rank))
 
 
 def _label(run: Run, by: Sequence[str]) -> str:
@@ -170,12 +170,12 @@ def _label(run: Run, by: Sequence[str]) -> str:
 
 
 def _once(label: str, runs: Sequence[Run], notes: list[str]) -> tuple[Run, ...]:
-    """Drop repeats of a run, which are no independent samples, and note mixed settings."""
+    """Drop repeats of a run, which are not independent samples, and note mixed settings."""
     kept: dict[object, Run] = {}
     for run in sorted(runs, key=lambda run: (run.result.seed, str(run.folder))):
         identity = None if run.settings is None else repr(sorted(flatten(run.settings)))
         columns = tuple(run.result.matrix.columns)
-        kept[run.result.seed, identity, columns] = run  # the folder made last wins
+        kept[run.result.seed, identity, columns] = run  # The newest folder wins.
     if len(kept) < len(runs):
         notes.append(
             f"{label}: {len(runs) - len(kept)} repeat(s) of the same seed and settings left out."
@@ -191,15 +191,15 @@ def _once(label: str, runs: Sequence[Run], notes: list[str]) -> tuple[Run, ...]:
     return members
 
 
-def _metrics_of(runs: Sequence[Run], wanted: Sequence[str]) -> list[str]:
-    if wanted and ALL not in wanted:
-        return list(dict.fromkeys(wanted))
-    known = sort_metrics(
+def _metrics_of(runs: Sequence[Run], chosen: Sequence[str]) -> list[str]:
+    if chosen and ALL not in chosen:
+        return list(dict.fromkeys(chosen))
+    available = sort_metrics(
         name for run in runs for name, value in run.metrics.items() if value is not None
     )
-    if ALL in wanted:
-        return known
-    return [name for name in HEADLINES if name in known] or known
+    if ALL in chosen:
+        return available
+    return [name for name in HEADLINES if name in available] or available
 
 
 def _cells(groups: Sequence[Group], metric: str, higher: bool | None) -> tuple[Cell, ...]:
@@ -209,7 +209,7 @@ def _cells(groups: Sequence[Group], metric: str, higher: bool | None) -> tuple[C
         samples.append([value for value in values if value is not None])
     summaries = [summarize(sample) if sample else None for sample in samples]
     means = [summary.mean for summary in summaries if summary is not None]
-    # Nothing to be better than, or nobody who is: a star in every row would say nothing.
+    # With nothing to compare, or with no best one, a star in every row would say nothing.
     if len(means) < 2 or higher is None or len({format_value(mean) for mean in means}) == 1:
         return tuple(Cell(summary) for summary in summaries)
     top = max(means) if higher else min(means)

@@ -24,16 +24,16 @@ _OPENLORIS = {
 
 
 def stream_figures(table: Table) -> Iterator[Drawing]:
-    """The strategies of one stream and scenario in figures."""
+    """Yield figures of the strategies of one stream and scenario."""
     names = [group.label for group in table.groups]
     lines = {group.label: _seen(group) for group in table.groups}
-    known = {name: line for name, line in lines.items() if line is not None}
+    known_lines = {name: line for name, line in lines.items() if line is not None}
     measure = table.groups[0].runs[0].result.matrix.measure
-    if known and max(len(line.means) for line in known.values()) > 1:
-        several = any(line.low is not None for line in known.values())
+    if known_lines and max(len(line.means) for line in known_lines.values()) > 1:
+        several = any(line.low is not None for line in known_lines.values())
         yield Drawing(
             "seen_so_far",
-            lambda width: seen_so_far(known, measure, width),
+            lambda width: seen_so_far(known_lines, measure, width),
             f"mean {measure} on the tasks seen so far after each experience, of every strategy",
             f"Mean {measure} over the tasks learned so far, after each experience."
             + (" Bands: one standard error over seeds." if several else ""),
@@ -66,7 +66,7 @@ def stream_figures(table: Table) -> Iterator[Drawing]:
 
 
 def _seen(group: Group) -> Line | None:
-    """The mean over tasks seen so far after each experience, over the runs of a group."""
+    """Return the mean over tasks seen so far after each experience, over the runs of a group."""
     lines = [_seen_of(run.result.matrix) for run in group.runs]
     if names_differ([run.result.matrix for run in group.runs]) or None in lines:
         return None
@@ -84,9 +84,9 @@ def _seen(group: Group) -> Line | None:
 
 
 def _seen_of(matrix: AccuracyMatrix) -> list[float] | None:
-    """Of one run; None where it is not known which task an experience taught.
+    """Return it for one run; None if it is unknown which task an experience taught.
 
-    With as many experiences as tasks the i-th teaches the i-th. Where tasks come back, all tasks
+    With as many experiences as tasks, the i-th teaches the i-th. If tasks come back, all tasks
     count from the beginning.
     """
     rows = [c for name, c in zip(matrix.rows, matrix.cells, strict=True) if name != BEFORE]
@@ -95,14 +95,14 @@ def _seen_of(matrix: AccuracyMatrix) -> list[float] | None:
     alike = len(rows) == len(matrix.columns)
     means = []
     for i, row in enumerate(rows):
-        known = [x for x in (row[: i + 1] if alike else row) if x is not None]
-        full = len(known) == (i + 1 if alike else len(row))
-        means.append(math.fsum(known) / len(known) if full else math.nan)
+        values = [x for x in (row[: i + 1] if alike else row) if x is not None]
+        full = len(values) == (i + 1 if alike else len(row))
+        means.append(math.fsum(values) / len(values) if full else math.nan)
     return means
 
 
 def _success(table: Table) -> Iterator[Drawing]:
-    """LIBERO's success curves of all strategies, of the first seed of each."""
+    """Yield LIBERO's success curves of all strategies, of the first seed of each."""
     curves = {g.label: success.success_curves(g.runs[0].result) for g in table.groups}
     shapes = {tuple((c.task, len(c.later)) for c in tasks) for tasks in curves.values()}
     if len(shapes) == 1 and len(next(iter(shapes))) > 1:
@@ -126,7 +126,7 @@ def _mean(summary: Summary | None) -> float | None:
 
 
 def factors(tables: Sequence[Table]) -> Iterator[Block]:
-    """Methods over factors, where several streams have the same strategies.
+    """Yield charts of methods over factors, if several streams have the same strategies.
 
     A spoke per stream, and, as in Fig. 5 of OpenLORIS-Object, a panel per stream (factor) with a
     spoke per metric.
@@ -152,9 +152,9 @@ def factors(tables: Sequence[Table]) -> Iterator[Block]:
         for i, group in enumerate(table.groups):
             over[group.label][title] = _mean(table.cells[metric][i].summary)
             panels[title][group.label] = {
-                _OPENLORIS[one]: _mean(table.cells[one][i].summary)
-                for one in _OPENLORIS
-                if one in table.metrics
+                _OPENLORIS[openloris_name]: _mean(table.cells[openloris_name][i].summary)
+                for openloris_name in _OPENLORIS
+                if openloris_name in table.metrics
             }
     if len(usable) >= 3:
         drawings.append(
@@ -181,7 +181,7 @@ def factors(tables: Sequence[Table]) -> Iterator[Block]:
 
 
 def _shared_prefix(names: Sequence[str]) -> str:
-    """What all names begin with, up to an underscore; it need not be said in every figure."""
+    """Return the common prefix of all names up to an underscore, which figures leave out."""
     alike = itertools.takewhile(lambda letters: len(set(letters)) == 1, zip(*names, strict=False))
     shared = "".join(letters[0] for letters in alike)
     return shared[: shared.rfind("_") + 1] if len(set(names)) > 1 else ""

@@ -52,12 +52,12 @@ _COSTS = ("train_seconds", "eval_seconds", "samples_per_second", "peak_memory_by
 
 
 def comparison_page(runs: Sequence[Run], notes: Sequence[str] = (), by: Sequence[str] = ()) -> Page:
-    """All that the page about several runs shows.
+    """Return the page about several runs.
 
     Args:
         runs: The runs.
         notes: Sentences to put on top, such as which folders were left out.
-        by: Settings that tell groups of runs apart besides the strategy.
+        by: Settings that distinguish groups of runs besides the strategy.
     """
     tables = compare(runs, by=by)
     strategies = list(dict.fromkeys(group.label for table in tables for group in table.groups))
@@ -68,12 +68,12 @@ def comparison_page(runs: Sequence[Run], notes: Sequence[str] = (), by: Sequence
         Section("streams", "All streams", list(factors(tables))),
     ]
     for index, table in enumerate(tables):
-        place = f"table{index}" if len(tables) > 1 else "comparison"
-        sections.append(Section(place, heading(table), list(_comparison(table))))
+        anchor = f"table{index}" if len(tables) > 1 else "comparison"
+        sections.append(Section(anchor, heading(table), list(_comparison(table))))
         for number, group in enumerate(table.groups):
             title = f"{group.label} on {table.stream}"
             blocks = list(_group(table, group))
-            sections.append(Section(f"{place}-{number}", title, blocks, minor=True))
+            sections.append(Section(f"{anchor}-{number}", title, blocks, minor=True))
     sections.append(Section("time", "Time and memory", list(_costs(tables))))
     sections.append(Section("troubles", "What went wrong, and where", list(_troubles(tables))))
     sections.append(Section("environment", "Environment", list(_environments(runs))))
@@ -87,8 +87,8 @@ def comparison_page(runs: Sequence[Run], notes: Sequence[str] = (), by: Sequence
         },
         notes=list(notes),
         cards=list(_cards(tables[0])) if len(tables) == 1 else [],
-        cards_note="The best strategy by each. Point at a number, tap it or go to it with the tab "
-        "key for its formula.",
+        cards_note="The best strategy for each. Hover over a number, tap it or focus it with the "
+        "tab key for its formula.",
         sections=[section for section in sections if section.blocks],
     )
 
@@ -97,15 +97,15 @@ def comparison_page(runs: Sequence[Run], notes: Sequence[str] = (), by: Sequence
 
 
 def _cards(table: Table) -> Iterator[Card]:
-    """The best strategy by each of the numbers that a reader looks for."""
+    """Yield the best strategy for each headline number."""
     facts = table.groups[0].runs[0].result.metric_facts
     measure = table.groups[0].runs[0].result.matrix.measure
-    for name, words in card_words(table.cells):
+    for name, text in card_words(table.cells):
         for group, cell in zip(table.groups, table.cells.get(name, ()), strict=False):
             if cell.best and cell.summary is not None:
                 samples = [x for run in group.runs if (x := run.metrics.get(name)) is not None]
                 yield Card(
-                    label=words.format(measure=measure),
+                    label=text.format(measure=measure),
                     value=format_value(cell.summary.mean, 3),
                     name=name,
                     who=group.label,
@@ -117,12 +117,12 @@ def _cards(table: Table) -> Iterator[Card]:
 
 
 def _of_seeds(samples: Sequence[float]) -> str:
-    found = seeds_interval(summarize(samples, confidence=0.95))
-    return f"95 % over {len(samples)} seeds: {found}" if found else ""
+    interval = seeds_interval(summarize(samples, confidence=0.95))
+    return f"95 % over {len(samples)} seeds: {interval}" if interval else ""
 
 
 def _family(runs: Sequence[Run]) -> Iterator[Block]:
-    """The runs that were forked from each other."""
+    """Yield the runs that were forked from each other."""
     roots = families(runs)
     if not roots:
         return
@@ -135,8 +135,8 @@ def _family(runs: Sequence[Run]) -> Iterator[Block]:
                 "lifetimes",
                 lambda width: family_figure(roots, width),
                 f"tree of {words_of(roots)}",
-                f"{words_of(roots)}: a line per run, which leaves another where it was forked; "
-                "what is left of that was learned once. At its end the mean of its last row.",
+                f"{words_of(roots)}: a line per run, which branches off where the run was forked; "
+                "shared experiences were learned once. At its end the mean of its last row.",
                 wide=True,
             )
         ]
@@ -248,7 +248,7 @@ def _group(table: Table, group: Group) -> Iterator[Block]:
 
 
 def _losses(group: Group) -> dict[str, tuple[Epoch, ...]]:
-    """Epochs of each run that has any, named by seed, and by folder where seeds repeat."""
+    """Return the epochs of each run that has any, by seed, and by folder if seeds repeat."""
     runs = [run for run in group.runs if run.epochs]
     seeds = [run.result.seed for run in runs]
     return {
@@ -276,17 +276,17 @@ def _runs_table(table: Table, group: Group) -> Block:
 
 def _costs(tables: Sequence[Table]) -> Iterator[Block]:
     for table in tables:
-        known = [
+        names = [
             name for name in _COSTS
             if any(run.timing.get(name) is not None for g in table.groups for run in g.runs)
         ]  # fmt: skip
-        if not known:
+        if not names:
             continue
         rows = [
-            (Head(group.label), [Cell(_cost(group, name)) for name in known])
+            (Head(group.label), [Cell(_cost(group, name)) for name in names])
             for group in table.groups
         ]
-        heads = [Head("strategy"), *(Head(timing_words(name)) for name in known)]
+        heads = [Head("strategy"), *(Head(timing_words(name)) for name in names)]
         note = f"{heading(table)}: means over runs ± one standard error." if rows else ""
         yield TableBlock(f"Time and memory on {table.stream}", heads, rows, note)
 
@@ -302,7 +302,7 @@ def _cost(group: Group, name: str) -> str:
 
 
 def _troubles(tables: Sequence[Table]) -> Iterator[Block]:
-    """For each strategy the task that fell most, and what its runs said."""
+    """Yield, for each strategy, the task that fell most, and the warnings of its runs."""
     rows, sentences = [], []
     for table in tables:
         for group in table.groups:
@@ -329,7 +329,7 @@ def _troubles(tables: Sequence[Table]) -> Iterator[Block]:
 
 
 def _environments(runs: Sequence[Run]) -> Iterator[Block]:
-    """Each different environment once, with the number of runs made in it."""
+    """Yield each different environment once, with the number of its runs."""
     counts: dict[tuple[tuple[str, str], ...], int] = {}
     for run in runs:
         key = tuple(sorted(environment_of(run).items()))

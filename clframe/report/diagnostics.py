@@ -1,4 +1,4 @@
-"""What went wrong in a run, and where: what it lost, what it never learned, what is amiss in it."""
+"""Problems of a run: what it lost, what it never learned, and its warnings."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LEAST_GAIN = 0.05
 
 
 class Drop(NamedTuple):
-    """A task that fell while something else was learned."""
+    """A task whose result fell while another one was learned."""
 
     task: str
     while_learning: str
@@ -25,7 +25,7 @@ class Drop(NamedTuple):
 
 
 def largest_drops(matrix: AccuracyMatrix) -> list[Drop]:
-    """Falls of at least five points from one row to the next, the largest first."""
+    """Return falls of at least five points from one row to the next, the largest first."""
     rows = [(n, c) for n, c in zip(matrix.rows, matrix.cells, strict=True) if n != BEFORE]
     drops = []
     for (_, above), (name, below) in itertools.pairwise(rows):
@@ -36,21 +36,21 @@ def largest_drops(matrix: AccuracyMatrix) -> list[Drop]:
 
 
 def hardly_learned(matrix: AccuracyMatrix) -> list[str]:
-    """Tasks that were at no time five points better than before anything was learned."""
+    """Return tasks that were never five points better than before training."""
     if not matrix.rows or matrix.rows[0] != BEFORE or len(matrix.rows) < 2:
         return []
     cells = matrix.cells
-    found = []
+    tasks = []
     for j, task in enumerate(matrix.columns):
         start = cells[0][j]
         later = [value for row in cells[1:] if (value := row[j]) is not None]
         if start is not None and later and max(later) - start < _LEAST_GAIN and start < 0.95:
-            found.append(task)
-    return found
+            tasks.append(task)
+    return tasks
 
 
 def troubles(run: Run) -> Iterator[Block]:
-    """The blocks of the section; it is never empty, so that silence is not taken for luck."""
+    """Yield the blocks of the section, which is never empty, so that no problem is visible too."""
     matrix = run.result.matrix
     sentences = list(run.notes)
     if sentences:

@@ -1,4 +1,4 @@
-"""What the rows of a comparison differ in besides the strategy: memory and settings."""
+"""Differences between the rows of a comparison besides the strategy: memory and settings."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Rows = Mapping[str, Sequence[Run]]
 
 MEMORY = "memory"
 _MOST = 5
-"""Settings that get a column; the names of further ones are in a note."""
+"""Maximum number of settings with a column; a note names the others."""
 _NOT_SHOWN = (
     "strategy",
     "seed",
@@ -32,7 +32,7 @@ def difference_columns(rows: Rows, by: Sequence[str]) -> dict[str, tuple[str, ..
 
     Args:
         rows: The rows of a table.
-        by: Settings that the rows' labels name already.
+        by: Settings that the rows' labels already name.
     """
     columns: dict[str, tuple[str, ...]] = {}
     texts = tuple(map(memory_text, rows.values()))
@@ -44,7 +44,7 @@ def difference_columns(rows: Rows, by: Sequence[str]) -> dict[str, tuple[str, ..
 
 
 def difference_notes(rows: Rows, by: Sequence[str]) -> list[str]:
-    """Return what a reader must know before comparing the rows of a table."""
+    """Return notes that a reader needs before comparing the rows of a table."""
     notes = []
     keeping = {label: runs for label, runs in rows.items() if _samples(runs)}
     if len({_samples(runs) for runs in keeping.values()}) > 1:
@@ -83,7 +83,7 @@ def _samples(runs: Sequence[Run]) -> tuple[int, ...]:
 
 
 def _settings(rows: Rows, by: Sequence[str]) -> list[str]:
-    """Return the settings besides the strategy's own that are not the same in all rows."""
+    """Return the settings besides the strategy's own that differ between rows."""
     names = differing([run for runs in rows.values() for run in runs])
     return [
         name

@@ -1,4 +1,4 @@
-"""A figure of a report before it is drawn: on the page at one size, for a paper at another."""
+"""A figure of a report before it is drawn: in one size for the page, in another for a paper."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-_DPI = 300  # what journals ask for
+_DPI = 300  # Journals ask for this resolution.
 
 
 @dataclass(frozen=True)
@@ -22,12 +22,12 @@ class Drawing:
     """A figure that can be drawn at any width.
 
     Args:
-        name: What its file is called, without an ending.
+        name: Name of its file, without an extension.
         draw: Draws it at a width in inches.
-        alt: What it shows, for those who cannot see it.
-        caption: What to look at, below it.
+        alt: Description for people who cannot see it.
+        caption: Text below it: what to look at.
         wide: Whether it needs the whole width of the page, or both columns of a paper.
-        relaid: Whether it can be laid out anew for a narrow page instead of being scrolled.
+        relaid: Whether it can be laid out again for a narrow page instead of being scrolled.
     """
 
     name: str
@@ -52,8 +52,8 @@ def save_drawings(drawings: Iterable[Drawing], folder: Path) -> list[Path]:
     """Write each figure as PNG, PDF and SVG, as wide as one or both columns of a paper.
 
     Args:
-        drawings: The figures; of several with one name each gets a number.
-        folder: Where to; made if it is not there.
+        drawings: The figures; figures with the same name are numbered.
+        folder: Target folder; made if it does not exist.
 
     Raises:
         RunFolderError: A file cannot be written.

@@ -1,7 +1,7 @@
-"""The common look of all figures, and how a figure becomes a file, bytes or part of a page.
+"""The common look of all figures, and their conversion to files, bytes or parts of a page.
 
-Figures are made with matplotlib's object interface, never pyplot, so nothing global is touched and
-no display is needed. matplotlib is imported when the first figure is made.
+Figures are made with matplotlib's object interface, never pyplot, so no global state is changed and
+no display is needed. matplotlib is imported with the first figure.
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ MUTED = "#656d76"
 GRID = "#d8dee4"
 PAPER = "#fefefe"
 _THEME = {INK: "var(--ink)", MUTED: "var(--muted)", GRID: "var(--grid)", PAPER: "var(--page)"}
-"""Colors that follow the page (light, dark, print) when a figure is put into it."""
+"""Colors that follow the page (light, dark, print) when a figure is inserted."""
 
 FORMATS = (".png", ".svg", ".pdf")
 HALF, WHOLE = 4.6, 10.6
-"""Inches of a figure that shares the width of the page with another, and of one that takes it."""
+"""Inches of a figure at half the width of the page, and at the whole width."""
 NARROW = 3.8
 """Inches of a figure on a page as narrow as a phone."""
 COLUMN, COLUMNS = 3.4, 7.0
 """Inches of a figure in one column of a paper, and in both."""
-_LEGEND_BELOW = 4.4  # below, a legend at the side would leave too little for the lines
+_LEGEND_BELOW = 4.4  # In narrower figures a legend at the side would leave too little room.
 _LONGEST_LABEL = 26
 
 
 def new_figure(width: float, height: float) -> Figure:
-    """An empty figure of that size in inches whose parts are laid out not to overlap."""
+    """Return an empty figure of this size in inches, with a layout that avoids overlaps."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -52,7 +52,7 @@ def new_figure(width: float, height: float) -> Figure:
 
 
 def style(axes: Axes, *, grid: str | None = None) -> None:
-    """Quiet axes: no box, thin grid along `grid` ("x", "y" or None), ink for text."""
+    """Style axes: no box, thin grid along `grid` ("x", "y" or None), ink for text."""
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
     for side in ("left", "bottom"):
@@ -66,7 +66,7 @@ def style(axes: Axes, *, grid: str | None = None) -> None:
 
 
 def legend(figure: Figure, axes: Axes, width: float) -> None:
-    """Name the lines beside the axes, or below them where the figure is narrow."""
+    """Put the legend next to the axes, or below them if the figure is narrow."""
     lines, names = axes.get_legend_handles_labels()
     if not names:
         return
@@ -90,7 +90,7 @@ def percent_axis(axes: Axes, measure: str) -> None:
 
 
 def colors(count: int) -> list[str]:
-    """Colors for `count` lines: distinct hues for a few, an ordered blend for many."""
+    """Return colors for `count` lines: distinct hues for a few, an ordered blend for many."""
     if count <= len(HUES):
         return list(HUES[:count])
     from matplotlib.colors import LinearSegmentedColormap, to_hex
@@ -100,7 +100,7 @@ def colors(count: int) -> list[str]:
 
 
 def label(name: str) -> str:
-    r"""A name that matplotlib draws as it is: one line, not too long, no formula mode.
+    r"""Return a name as matplotlib text: one line, not too long, no formula mode.
 
     >>> label("cost_$x$")
     'cost_\\$x\\$'
@@ -112,12 +112,12 @@ def label(name: str) -> str:
 
 
 def labels(names: Sequence[str]) -> list[str]:
-    """Each name as a label."""
+    """Return each name as a label."""
     return [label(name) for name in names]
 
 
 def save(figure: Figure, path: Path, dpi: int = 150) -> None:
-    """Write a figure as PNG, SVG or PDF, by the end of the file's name.
+    """Write a figure as PNG, SVG or PDF, according to the file's extension.
 
     Args:
         figure: The figure.
@@ -125,7 +125,7 @@ def save(figure: Figure, path: Path, dpi: int = 150) -> None:
         dpi: Dots of a PNG per inch.
 
     Raises:
-        SettingError: The name ends in something else.
+        SettingError: The name has another extension.
         RunFolderError: The file cannot be written.
     """
     suffix = path.suffix.lower()
@@ -135,16 +135,16 @@ def save(figure: Figure, path: Path, dpi: int = 150) -> None:
 
 
 def to_png_bytes(figure: Figure, dpi: int = 150) -> bytes:
-    """The figure as a PNG image on white."""
+    """Return the figure as a PNG image on white."""
     return _render(figure, "png", dpi)
 
 
 def to_svg(figure: Figure, alt: str) -> str:
-    """The figure as an `<svg>` element to be put into a page, in the page's own colors.
+    """Return the figure as an `<svg>` element for a page, in the page's own colors.
 
     Args:
         figure: The figure.
-        alt: What it shows, for those who cannot see it.
+        alt: Description for people who cannot see it.
     """
     from html import escape
 
@@ -153,7 +153,7 @@ def to_svg(figure: Figure, alt: str) -> str:
     text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
     for color, variable in _THEME.items():
         text = text.replace(color, variable)
-    # Matplotlib names groups figure_1, axes_1, ... in every figure; a page has each id once.
+    # Matplotlib names groups figure_1, axes_1, ... in every figure; a page needs unique ids.
     text = re.sub(r'<g id="[^"]*"', "<g", text)
     token = f"f{zlib.crc32(text.encode()):08x}-"
     for before in ('id="', 'href="#', "url(#"):
@@ -168,7 +168,7 @@ def to_svg(figure: Figure, alt: str) -> str:
 
 def _render(figure: Figure, kind: str, dpi: int = 150, *, transparent: bool = False) -> bytes:
     stream = io.BytesIO()
-    # No date and no random identifiers: the same run gives the same bytes.
+    # No date and no random identifiers, so that the same run gives the same bytes.
     undated = {"png": "Software", "svg": "Date", "pdf": "CreationDate"}[kind]
     with _quietly():
         figure.savefig(
@@ -183,12 +183,12 @@ def _quietly() -> Iterator[None]:
 
     with (
         warnings.catch_warnings(),
-        # Text stays text in SVG, and in PDF it is embedded as TrueType, which publishers ask for.
+        # Text stays text in SVG. PDF embeds it as TrueType, which publishers ask for.
         matplotlib.rc_context(
             {"svg.hashsalt": "clframe", "svg.fonttype": "none", "pdf.fonttype": 42}
         ),
     ):
-        # A name in a script that the font lacks is drawn as boxes in a PNG; not worth a warning.
+        # Names in a script that the font lacks become boxes in a PNG; that needs no warning.
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")
         warnings.filterwarnings("ignore", message=".*constrained_layout not applied.*")
         yield

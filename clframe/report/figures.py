@@ -49,17 +49,17 @@ __all__ = [
 ]
 
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "p", "<", ">", "h", "*")
-_MOST_NUMBERED = 24  # columns or rows beyond which numbers in the cells are too small to read
-_LEAST_CELL = 0.27  # inches of a cell that can hold two digits
-_MOST_NAMED = 12  # lines beyond which a legend is longer than the figure is high
+_MOST_NUMBERED = 24  # With more columns or rows, numbers in the cells are too small to read.
+_LEAST_CELL = 0.27  # Inches of a cell that can hold two digits.
+_MOST_NAMED = 12  # With more lines, a legend is longer than the figure is high.
 
 
 def matrix_heatmap(
     matrix: AccuracyMatrix | Mapping[str, Any], errors: Cells | None = None, width: float = HALF
 ) -> Figure:
-    """The train-test matrix in percent: a row per experience, a column per task.
+    """Draw the train-test matrix in percent: a row per experience, a column per task.
 
-    The row "before" is set apart by a line; cells that were not measured are hatched.
+    A line separates the row "before"; cells that were not measured are hatched.
 
     Args:
         matrix: One run's matrix, the object `matrix` of a `results.json`, or a `mean_matrix`.
@@ -84,7 +84,7 @@ def matrix_heatmap(
             cmap="viridis",
             vmin=0,
             vmax=1,
-            edgecolors="face",  # closes the hairlines that viewers leave between cells
+            edgecolors="face",  # Closes the hairlines that viewers leave between cells.
             linewidth=0.6,
             antialiased=True,
         )
@@ -93,7 +93,7 @@ def matrix_heatmap(
                 _hatch(axes, tops[i], j)
             elif numbered:
                 error = errors[i][j] if errors is not None else None
-                # Viridis goes from dark to light at about 0.6.
+                # Viridis changes from dark to light at about 0.6.
                 ink = "white" if value < 0.6 else "black"
                 _number(axes, (tops[i], j), value, error, ink, small=small)
     style(axes)
@@ -115,12 +115,12 @@ def matrix_heatmap(
 
 
 def _matrix(matrix: AccuracyMatrix | Mapping[str, Any]) -> AccuracyMatrix:
-    """A matrix as it is, or made from the object `matrix` of a `results.json`."""
+    """Return a matrix, also from the object `matrix` of a `results.json`."""
     return matrix if isinstance(matrix, AccuracyMatrix) else AccuracyMatrix.from_json(matrix)
 
 
 def _row_tops(rows: Sequence[str]) -> list[float]:
-    """Where each row begins; a gap sets the untrained model apart."""
+    """Return where each row begins; a gap separates the untrained model."""
     gap = 0.12 if rows[0] == BEFORE else 0.0
     return [i + (gap if i else 0.0) for i in range(len(rows))]
 
@@ -148,18 +148,18 @@ def _number(
 
 
 def _name_ticks(
-    axes: Axes, axis: str, names: Sequence[str], places: Sequence[float], space: float = 0.6
+    axes: Axes, axis: str, names: Sequence[str], positions: Sequence[float], space: float = 0.6
 ) -> None:
-    """Name the ticks, only every so many of them where there are too many to read.
+    """Name the ticks, or only every n-th if there are too many to read.
 
-    `space` is the inches a name has along x before it must be rotated.
+    `space` is the width in inches available to a name along x before it must be rotated.
     """
     step = max(1, math.ceil(len(names) / 40), math.ceil(0.22 / space))
     shown = labels(names[::step])
     if axis == "y":
-        axes.set_yticks(places[::step], shown)
+        axes.set_yticks(positions[::step], shown)
         return
-    axes.set_xticks(places[::step], shown)
+    axes.set_xticks(positions[::step], shown)
     if max(map(len, shown)) * 0.085 > space * step:
         axes.tick_params(axis="x", labelrotation=40)
         for text in axes.get_xticklabels():
@@ -168,10 +168,10 @@ def _name_ticks(
 
 
 def mean_matrix(matrices: Sequence[AccuracyMatrix]) -> tuple[AccuracyMatrix, Cells]:
-    """Mean over seeds of each cell, and the standard error of that mean.
+    """Return the mean over seeds of each cell, and the standard error of that mean.
 
-    A cell is unknown where any of the matrices lacks it: a mean over fewer seeds than its
-    neighbors have could not be compared with them.
+    A cell is unknown if any of the matrices lacks it, because a mean over fewer seeds could not be
+    compared with its neighbors.
 
     Raises:
         SettingError: The matrices have different rows, columns or measures.
@@ -186,8 +186,8 @@ def mean_matrix(matrices: Sequence[AccuracyMatrix]) -> tuple[AccuracyMatrix, Cel
         row: list[Summary | None] = []
         for j in range(len(first.columns)):
             sample = [cells[i][j] for cells in samples]
-            known = [value for value in sample if value is not None]
-            row.append(summarize(known) if len(known) == len(sample) else None)
+            values = [value for value in sample if value is not None]
+            row.append(summarize(values) if len(values) == len(sample) else None)
         means.append([None if cell is None else cell.mean for cell in row])
         errors.append([None if cell is None else cell.standard_error for cell in row])
     return AccuracyMatrix.from_json({**first.to_json(), "values": means}), errors
@@ -199,29 +199,29 @@ def accuracy_curves(
     width: float = HALF,
     ends: tuple[Cells, Cells] | None = None,
 ) -> Figure:
-    """How each task fares while the others are learned, with the mean over all tasks.
+    """Draw each task's result while the others are learned, with the mean over all tasks.
 
     Args:
         matrix: Rows are the points along x, columns the lines.
         errors: Standard errors of the same shape, drawn as bands.
         width: Inches of the figure.
-        ends: Lower and upper ends of intervals of the same shape, drawn as bands where the lines
-            are few enough to tell their bands apart.
+        ends: Lower and upper ends of intervals of the same shape, drawn as bands if there are few
+            enough lines.
     """
     matrix = _matrix(matrix)
     cells = matrix.cells
     figure = new_figure(width, max(2.4, 0.55 * width))
     axes = figure.add_subplot()
-    places = range(len(matrix.rows))
+    positions = range(len(matrix.rows))
     shades = colors(len(matrix.columns))
     few = len(matrix.columns) <= _MOST_NAMED
     for j, (name, color) in enumerate(zip(matrix.columns, shades, strict=True)):
         line = _column(cells, j)
         axes.plot(
-            places,
+            positions,
             line,
             color=color,
-            # Without color, markers tell tasks apart.
+            # Without color, markers distinguish tasks.
             marker=_MARKERS[j % len(_MARKERS)] if few else "",
             markersize=4,
             linewidth=1.6 if few else 1,
@@ -231,24 +231,24 @@ def accuracy_curves(
             spread = _column(errors, j)
             low = [y - e for y, e in zip(line, spread, strict=True)]
             high = [y + e for y, e in zip(line, spread, strict=True)]
-            axes.fill_between(places, low, high, color=color, alpha=0.18, linewidth=0)
+            axes.fill_between(positions, low, high, color=color, alpha=0.18, linewidth=0)
         elif ends is not None and few:
             low, high = (_column(end, j) for end in ends)
-            axes.fill_between(places, low, high, color=color, alpha=0.08, linewidth=0)
+            axes.fill_between(positions, low, high, color=color, alpha=0.08, linewidth=0)
     mean = [_mean_of_row(row) for row in cells]
-    axes.plot(places, mean, color=INK, linewidth=2.2, linestyle=(0, (4, 2)), label="mean")
+    axes.plot(positions, mean, color=INK, linewidth=2.2, linestyle=(0, (4, 2)), label="mean")
     if matrix.rows[0] == BEFORE and len(matrix.rows) > 1:
         axes.axvline(0.5, color=MUTED, linewidth=0.8, linestyle=":")
     style(axes, grid="y")
     space = (width - 2.1) / len(matrix.rows)
     numbered = max(map(len, labels(matrix.rows))) * 0.085 > space
-    if numbered:  # names on end would take half of the figure; the matrix has them
+    if numbered:  # Rotated names would take half of the figure; the matrix has them.
         begun = matrix.rows[0] == BEFORE
-        numbers = [str(i if begun else i + 1) for i in places]
+        numbers = [str(i if begun else i + 1) for i in positions]
         step = max(1, math.ceil(len(numbers) / 20))
-        axes.set_xticks(places[::step], numbers[::step])
+        axes.set_xticks(positions[::step], numbers[::step])
     else:
-        _name_ticks(axes, "x", matrix.rows, places, space=space)
+        _name_ticks(axes, "x", matrix.rows, positions, space=space)
     percent_axis(axes, matrix.measure)
     axes.set_xlabel("experiences learned" if numbered else "after learning")
     if few:
@@ -263,12 +263,12 @@ def _column(cells: Cells, j: int) -> list[float]:
 
 
 def _mean_of_row(row: Sequence[float | None]) -> float:
-    known = [value for value in row if value is not None]
-    return math.fsum(known) / len(known) if len(known) == len(row) else math.nan
+    values = [value for value in row if value is not None]
+    return math.fsum(values) / len(values) if len(values) == len(row) else math.nan
 
 
 def _color_scale(figure: Figure, axes: Axes, shades: Sequence[str], names: Sequence[str]) -> None:
-    """Instead of a long legend: the colors in order, with the first and last name."""
+    """Draw the colors in order with the first and last name, instead of a long legend."""
     from matplotlib.cm import ScalarMappable
     from matplotlib.colors import ListedColormap, Normalize
 
@@ -290,12 +290,12 @@ def learning_curves(
     measure: str,
     width: float = HALF,
 ) -> Figure:
-    """What was measured while learning: a panel per experience, a line per task.
+    """Draw results while learning: a panel per experience, a line per task.
 
     Args:
         curves: Values in order of epochs, by experience and by task.
         tasks: All tasks in order, so that each keeps the color it has in `accuracy_curves`.
-        measure: What the values are.
+        measure: Name of the values.
         width: Inches of the figure.
     """
     across = min(len(curves), max(2, int(width / 1.7)))
@@ -320,7 +320,7 @@ def learning_curves(
 
 
 def loss_curves(series: Mapping[str, Sequence[Epoch]], width: float = HALF) -> Figure:
-    """Training loss per epoch, experience after experience.
+    """Draw the training loss per epoch, experience after experience.
 
     Args:
         series: Epochs of each run by its label; one run needs no legend.
@@ -329,18 +329,18 @@ def loss_curves(series: Mapping[str, Sequence[Epoch]], width: float = HALF) -> F
     figure = new_figure(width, max(2.2, 0.5 * width))
     axes = figure.add_subplot()
     keys = sorted({(e.experience, e.epoch) for epochs in series.values() for e in epochs})
-    place = {key: i for i, key in enumerate(keys)}
+    position = {key: i for i, key in enumerate(keys)}
     losses = [e.loss for epochs in series.values() for e in epochs]
     many = len(keys) > 60
-    # With one epoch each, points that nothing joins could not be followed.
+    # With one epoch each, unconnected points would be hard to follow.
     single = len({experience for experience, _ in keys}) == len(keys)
     for color, (name, epochs) in zip(colors(len(series)), series.items(), strict=True):
         named = False
         for experience in [None] if single else sorted({e.experience for e in epochs}):
-            part = [e for e in epochs if experience in (None, e.experience)]
+            own = [e for e in epochs if experience in (None, e.experience)]
             axes.plot(
-                [place[e.experience, e.epoch] for e in part],
-                [e.loss for e in part],
+                [position[e.experience, e.epoch] for e in own],
+                [e.loss for e in own],
                 color=color,
                 linewidth=1.5,
                 marker="" if many else "o",

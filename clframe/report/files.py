@@ -1,4 +1,4 @@
-"""Write a report whole or not at all, with one sentence where it cannot be written."""
+"""Write a report atomically, with a clear error if it cannot be written."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from clframe.utils.files import write_bytes
 
 
 def write_atomically(path: Path, content: str | bytes) -> None:
-    """Write `content` under a temporary name beside `path`, then move it into place.
+    """Write `content` under a temporary name next to `path`, then move it into place.
 
     Args:
-        path: The file to write; missing folders above it are made.
+        path: The file to write; missing parent folders are made.
         content: Text (stored as UTF-8) or bytes.
 
     Raises:
         RunFolderError: The file cannot be written there.
     """
-    # A folder name on disk may hold bytes that are no text; the page shows them as "?".
+    # A folder name on disk may hold bytes that are not text; the page shows them as "?".
     data = content.encode("utf-8", "replace") if isinstance(content, str) else content
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Runs that were forked from each other, as a tree: in lines of text, and as a figure."""
+"""Trees of runs that were forked from each other, as lines of text and as a figure."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ _MOST_CHANGES = 3
 
 @dataclass
 class Life:
-    """One run in a tree.
+    """A run in a tree.
 
     Args:
         run: The run.
-        children: Those forked from it, in order of where.
+        children: The runs forked from it, in the order of their forks.
         inside: Whether its parent is in the tree.
     """
 
@@ -38,34 +38,34 @@ class Life:
 
     @property
     def name(self) -> str:
-        """Of its folder."""
+        """The name of its folder."""
         return self.run.folder.resolve().name
 
     @property
     def origin(self) -> dict[str, Any]:
-        """Where it began; empty for the untrained model."""
+        """The origin of the run; empty for the untrained model."""
         return self.run.result.fork or {}
 
     @property
     def at(self) -> int:
-        """After how many experiences it began."""
+        """The number of experiences before the fork."""
         at = self.origin.get("at", 0)
         return at if isinstance(at, int) else 0
 
     @property
     def rows(self) -> list[str]:
-        """The experiences that it learned itself."""
+        """The experiences that the run learned itself."""
         return [row for row in self.run.result.matrix.rows if row != BEFORE][self.at :]
 
     def walk(self) -> Iterator[Life]:
-        """It and all below it."""
+        """Yield it and all runs below it."""
         yield self
         for child in self.children:
             yield from child.walk()
 
 
 def families(runs: Sequence[Run]) -> list[Life]:
-    """The trees among runs; runs that have neither parent nor child are left out."""
+    """Return the trees among runs, without runs that have neither parent nor child."""
     lives = {run.folder.resolve(): Life(run) for run in runs}
     roots = []
     for folder, life in lives.items():
@@ -85,8 +85,8 @@ def _parent(folder: Path, life: Life) -> Path:
 
 
 def troubles(roots: Sequence[Life]) -> list[str]:
-    """A sentence on each parent that is gone or is not what it was."""
-    found = []
+    """Return a sentence for each parent that is gone or has changed."""
+    sentences = []
     for root in roots:
         for life in root.walk():
             if not life.origin:
@@ -94,12 +94,14 @@ def troubles(roots: Sequence[Life]) -> list[str]:
             folder = life.run.folder.resolve()
             origin = Origin(_parent(folder, life), str(life.origin.get("sha256", "")))
             if origin.problem is not None:
-                found.append(f"{life.name}: its parent '{life.origin.get('run')}' {origin.problem}")
-    return found
+                sentences.append(
+                    f"{life.name}: its parent '{life.origin.get('run')}' {origin.problem}"
+                )
+    return sentences
 
 
 def words_of(roots: Sequence[Life]) -> str:
-    """How many runs and experiences there are."""
+    """Return the numbers of runs and experiences as text."""
     lives = [life for root in roots for life in root.walk()]
     learned = sum(len(life.rows) for life in lives)
     total = sum(life.at + len(life.rows) for life in lives)
@@ -107,9 +109,9 @@ def words_of(roots: Sequence[Life]) -> str:
 
 
 def as_lines(roots: Sequence[Life]) -> list[str]:
-    """The trees for a terminal.
+    """Return the trees as lines for a terminal.
 
-    The lines of a child stand below its parent's, with what it learned itself.
+    A child is below its parent, with the experiences that it learned itself.
     """
     lines = [words_of(roots)]
     for root in roots:
@@ -132,28 +134,28 @@ def _line(life: Life, parent: Life | None = None) -> str:
         start = f" after {life.at} ({life.origin.get('experience')}){where}"
     value = life.run.metrics.get(_METRIC)
     number = "" if value is None else f"  {_METRIC} {format_value(value)}"
-    what = "".join(f"  {word}" for word in changes(life, parent))
-    return f"{life.name}{start}: {' '.join(life.rows)}{what}{number}"
+    changed = "".join(f"  {word}" for word in changes(life, parent))
+    return f"{life.name}{start}: {' '.join(life.rows)}{changed}{number}"
 
 
 def changes(life: Life, parent: Life | None) -> list[str]:
-    """What is other than in the parent; of the first of a tree, its strategy."""
-    given = life.origin.get("changed")
-    given = [str(word) for word in given] if isinstance(given, list) else []
-    other = any(word.startswith("strategy=") for word in given)
+    """Return the changes from the parent; for the first of a tree, its strategy."""
+    changed = life.origin.get("changed")
+    changed = [str(setting) for setting in changed] if isinstance(changed, list) else []
+    other = any(setting.startswith("strategy=") for setting in changed)
     left_out = (_ORDER, "strategy.") if other else (_ORDER,)
-    words = [word for word in given if not word.startswith(left_out)]
+    others = [setting for setting in changed if not setting.startswith(left_out)]
     if parent is None and not other:
-        words.insert(0, life.run.result.strategy)
-    shown = words[:_MOST_CHANGES]
-    return [*shown, "..."] if len(words) > len(shown) else shown
+        others.insert(0, life.run.result.strategy)
+    shown = others[:_MOST_CHANGES]
+    return [*shown, "..."] if len(others) > len(shown) else shown
 
 
 # ---------------------------------------------------------------- the figure
 
 
 def family_figure(roots: Sequence[Life], width: float = HALF) -> Figure:
-    """The trees as lines from left to right: a lifetime leaves its parent's where it began.
+    """Draw the trees as lines from left to right: a run leaves its parent's line at the fork.
 
     Args:
         roots: The trees.
@@ -163,17 +165,17 @@ def family_figure(roots: Sequence[Life], width: float = HALF) -> Figure:
     figure = new_figure(width, 0.55 + 0.5 * len(lives))
     axes = figure.subplots()
     hues = dict(zip(map(id, lives), colors(len(lives)), strict=True))
-    places: dict[int, int] = {}
+    heights: dict[int, int] = {}
     longest = max(life.at + len(life.rows) for life in lives)
     across = longest * 1.28 + 0.45
-    room = max(4, int(width / across * 13))  # characters above a step
+    room = max(4, int(width / across * 13))  # Characters above a step.
     for root in roots:
         for life in root.walk():
-            places[id(life)] = place = len(places)
-            _draw(axes, life, place, hues[id(life)], room)
+            heights[id(life)] = height = len(heights)
+            _draw(axes, life, height, hues[id(life)], room)
         for life in root.walk():
             for child in life.children:
-                _join(axes, child, places[id(life)], places[id(child)], hues[id(child)])
+                _join(axes, child, heights[id(life)], heights[id(child)], hues[id(child)])
     axes.set_xlim(-0.15, across - 0.15)
     axes.set_ylim(len(lives) - 0.45, -0.75)
     axes.set_yticks([])
@@ -186,26 +188,26 @@ def family_figure(roots: Sequence[Life], width: float = HALF) -> Figure:
     return figure
 
 
-def _draw(axes: Axes, life: Life, place: int, color: str, room: int) -> None:
-    """A lifetime from where it began: a point for each experience, its name above the step."""
+def _draw(axes: Axes, life: Life, height: int, color: str, room: int) -> None:
+    """Draw a run from its fork on: a point for each experience, its name above the step."""
     end = life.at + len(life.rows)
     first = life.at if not life.inside else life.at + 0.35
-    axes.plot([first, end], [place, place], color=color, linewidth=2.2, solid_capstyle="round")
+    axes.plot([first, end], [height, height], color=color, linewidth=2.2, solid_capstyle="round")
     steps = range(life.at + 1, end + 1)
-    axes.plot(steps, [place] * len(steps), "o", color=color, markersize=4.5)
+    axes.plot(steps, [height] * len(steps), "o", color=color, markersize=4.5)
     for step, row in zip(steps, life.rows, strict=True):
         name = label(row) if len(row) <= room else f"{row[: room - 1]}…"
-        axes.text(step - 0.08, place - 0.16, name, color=MUTED, fontsize=8, ha="right")
+        axes.text(step - 0.08, height - 0.16, name, color=MUTED, fontsize=8, ha="right")
     value = life.run.metrics.get(_METRIC)
     number = "" if value is None else f"  {format_value(value, 3)}"
-    axes.text(end + 0.15, place, f"{life.name}{number}", color=INK, fontsize=9, va="center")
+    axes.text(end + 0.15, height, f"{life.name}{number}", color=INK, fontsize=9, va="center")
 
 
-def _join(axes: Axes, child: Life, above: int, place: int, color: str) -> None:
-    """From a place on the parent's line down to the child's."""
+def _join(axes: Axes, child: Life, above: int, height: int, color: str) -> None:
+    """Draw the line from the parent down to the child."""
     axes.plot(
         [child.at, child.at, child.at + 0.35],
-        [above, place - 0.3, place],
+        [above, height - 0.3, height],
         color=color,
         linewidth=1.4,
         solid_joinstyle="round",

@@ -18,12 +18,12 @@ def report_page(
     by: Sequence[str] = (),
     experts: Sequence[Path] = (),
 ) -> Page:
-    """What the page about these runs shows, as plain data.
+    """Return the page about these runs as plain data.
 
     Args:
         runs: At least one run.
         notes: Sentences to put on top, such as which folders were left out.
-        by: Settings that tell groups of runs apart besides the strategy.
+        by: Settings that distinguish groups of runs besides the strategy.
         experts: Folders of single-task experts, for the lifetime of a single run.
     """
     if len(runs) == 1:
@@ -38,14 +38,14 @@ def report_html(
     experts: Sequence[Path] = (),
     templates: Path | None = None,
 ) -> str:
-    """The page about these runs.
+    """Return the page about these runs as HTML.
 
     Args:
         runs: At least one run.
         notes: Sentences to put on top, such as which folders were left out.
-        by: Settings that tell groups of runs apart besides the strategy.
+        by: Settings that distinguish groups of runs besides the strategy.
         experts: Folders of single-task experts, for the lifetime of a single run.
-        templates: A folder with edited templates; those that are not there are clframe's own.
+        templates: A folder with edited templates; clframe's own templates replace missing ones.
 
     Raises:
         SettingError: A template is broken.

@@ -1,4 +1,4 @@
-"""How sure the numbers of a single run are, as the report writes it."""
+"""Confidence intervals of a single run's numbers, as text for the report."""
 
 from __future__ import annotations
 
@@ -10,32 +10,32 @@ from clframe.utils.statistics import Summary
 
 
 def cell_intervals(result: Result) -> dict[tuple[int, int], str]:
-    """Wilson's interval of each cell of the matrix as text, by row and column, where it is known.
+    """Return Wilson's interval of each cell of the matrix as text, by row and column, if known.
 
-    Where the matrix holds another measure than a share, it is that of the success rate.
+    If the matrix does not hold a share, it is the interval of the success rate.
     """
-    words = "" if intervals.is_share(result) else "success "
-    known = intervals.intervals_of(result)
-    return {place: f"{words}[{_span(cell.low, cell.high)}]" for place, cell in known.items()}
+    prefix = "" if intervals.is_share(result) else "success "
+    cells = intervals.intervals_of(result)
+    return {position: f"{prefix}[{_span(cell.low, cell.high)}]" for position, cell in cells.items()}
 
 
 def ends(result: Result) -> tuple[Cells, Cells] | None:
-    """Lower and upper ends of the cells' intervals; None where the matrix holds no shares."""
-    found = intervals.intervals_json(result) if intervals.is_share(result) else None
-    return None if found is None else (found["low"], found["high"])
+    """Return lower and upper ends of the cells' intervals; None if the matrix holds no shares."""
+    bounds = intervals.intervals_json(result) if intervals.is_share(result) else None
+    return None if bounds is None else (bounds["low"], bounds["high"])
 
 
 def final_interval(result: Result) -> str:
-    """Wilson's interval of the mean over tasks at the end, where all have as many samples."""
-    found = intervals.final_interval(result)
-    if found is None or not intervals.is_share(result):
+    """Return Wilson's interval of the final mean over tasks, if all have the same sample count."""
+    interval = intervals.final_interval(result)
+    if interval is None or not intervals.is_share(result):
         return ""
-    total, low, high = found
+    total, low, high = interval
     return f"95 % of {total} samples: [{_span(low, high)}]"
 
 
 def seeds_interval(summary: Summary) -> str:
-    """Student's t interval over seeds as text; empty for a single seed."""
+    """Return Student's t interval over seeds as text; empty for a single seed."""
     if summary.low is None or summary.high is None:
         return ""
     return f"[{_span(summary.low, summary.high)}]"

@@ -1,4 +1,4 @@
-"""A lifetime in which tasks come back: learning blocks shaded, single-task experts dashed.
+"""A lifetime with recurring tasks: learning blocks shaded, single-task experts dashed.
 
 After Fig. 7 and 8 of New et al., "Lifelong Learning Metrics" (2022); the numbers are those of
 `clframe l2`.
@@ -21,17 +21,17 @@ if TYPE_CHECKING:
 
     from clframe.metrics.l2.result import L2Result
 
-_MOST_POINTS = 1500  # of a line; more cannot be seen
+_MOST_POINTS = 1500  # Of a line; more cannot be seen.
 
 
 def tasks_come_back(result: Result) -> bool:
-    """Whether more was learned, one after the other, than there are tasks."""
+    """Return whether there are more successive experiences than tasks."""
     learned = sum(row != BEFORE for row in result.matrix.rows)
     return learned > len(result.matrix.columns)
 
 
 def lifetime_of(folder: Path, experts: Sequence[Path] = ()) -> L2Result | str | None:
-    """The L2 evaluation of a run's log; None where it has no log.
+    """Return the L2 evaluation of a run's log, or None if it has no log.
 
     Args:
         folder: The run folder.
@@ -53,10 +53,10 @@ def lifetime_of(folder: Path, experts: Sequence[Path] = ()) -> L2Result | str | 
 
 
 def lifetime_figure(result: L2Result, width: float = HALF) -> Figure:
-    """Performance over the lifetime: a line per learning block, a point per evaluation.
+    """Draw the performance over the lifetime: a line per learning block, a point per evaluation.
 
     Args:
-        result: The evaluation of the lifetime, with experts' curves where there are any.
+        result: The evaluation of the lifetime, with experts' curves if there are any.
         width: Inches of the figure.
     """
     figure = new_figure(width, max(2.7, 0.36 * width))
@@ -78,9 +78,9 @@ def lifetime_figure(result: L2Result, width: float = HALF) -> Figure:
         )  # fmt: skip
         named.add(series.task)
         for curve in result.expert_curves.get(series.task, [])[:1]:
-            part = curve[begun[series.task] : begun[series.task] + len(series.exp_num)]
+            values = curve[begun[series.task] : begun[series.task] + len(series.exp_num)]
             axes.plot(
-                series.exp_num[: len(part)][::step], part[::step], color=INK, linewidth=1.1,
+                series.exp_num[: len(values)][::step], values[::step], color=INK, linewidth=1.1,
                 linestyle=(0, (4, 2)), label="_" if dashed else "expert",
             )  # fmt: skip
             dashed = True

@@ -1,6 +1,6 @@
-"""What evaluators measured beside the matrix: curves over steps and confusion matrices.
+"""Further results of evaluators: curves over steps and confusion matrices.
 
-A results.json may have been made elsewhere: what is not of the expected shape is left out.
+A results.json may have been made elsewhere, so entries of another form are left out.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ if TYPE_CHECKING:
 
 _MOST_NAMED = 12
 _MOST_NUMBERED = 15
-_MOST_CLASSES = 200  # beyond, a cell of the image is smaller than a dot
+_MOST_CLASSES = 200  # With more, a cell of the image is smaller than a dot.
 
 
 class StepCurves(NamedTuple):
     """Accuracy of the tasks seen so far at single steps.
 
     Args:
-        steps: Of each experience, where was measured.
-        values: Of each experience, the values by task.
+        steps: For each experience, the measured steps.
+        values: For each experience, the values by task.
     """
 
     steps: list[list[float]]
@@ -47,23 +47,23 @@ class StepCurves(NamedTuple):
 
 
 def step_curves(result: Result) -> StepCurves | None:
-    """What was measured every few steps; None where nothing was, or not in the known form."""
-    found = result.measured.get("continual_evaluation", {}).get("experiences")
+    """Return the curves measured every few steps; None if there are none or in another form."""
+    experiences = result.measured.get("continual_evaluation", {}).get("experiences")
     steps, values = [], []
-    for one in found.values() if isinstance(found, Mapping) else ():
-        places = _numbers(one.get("steps")) if isinstance(one, Mapping) else None
-        tasks = one.get("tasks") if isinstance(one, Mapping) else None
-        if not places or not isinstance(tasks, Mapping):
+    for entry in experiences.values() if isinstance(experiences, Mapping) else ():
+        positions = _numbers(entry.get("steps")) if isinstance(entry, Mapping) else None
+        tasks = entry.get("tasks") if isinstance(entry, Mapping) else None
+        if not positions or not isinstance(tasks, Mapping):
             return None
         lines = {str(task): _numbers(line) for task, line in tasks.items()}
-        known = {t: line for t, line in lines.items() if line and len(line) == len(places)}
-        steps.append(places)
-        values.append(known)
+        complete = {t: line for t, line in lines.items() if line and len(line) == len(positions)}
+        steps.append(positions)
+        values.append(complete)
     return StepCurves(steps, values) if steps else None
 
 
 def confusion_of(result: Result) -> tuple[str, list[list[float]]] | None:
-    """The last row's name and its confusion matrix; None where there is none."""
+    """Return the last row's name and its confusion matrix, or None."""
     rows = result.measured.get("predictions", {}).get("confusion")
     if not isinstance(rows, Mapping) or not rows:
         return None
@@ -75,7 +75,7 @@ def confusion_of(result: Result) -> tuple[str, list[list[float]]] | None:
 
 
 def sections(result: Result) -> Iterator[Section]:
-    """The parts of a run's page."""
+    """Yield the sections of a run's page."""
     curves = step_curves(result)
     if curves is not None:
         every = number(result.measured["continual_evaluation"].get("every_n_steps"))
@@ -97,8 +97,8 @@ def sections(result: Result) -> Iterator[Section]:
             "confusions",
             lambda width: confusion_figure(square, width),
             f"confusion matrix after {confusion[0]}",
-            f"After {confusion[0]}, all tasks learned so far: a row per class, what of it (in "
-            "percent) was predicted as which class.",
+            f"After {confusion[0]}, all tasks learned so far: a row per class, with the "
+            "percentage that was predicted as each class.",
             wide=len(square) > _MOST_NUMBERED,
         )
         yield Section("confusions", "Confusions", [Figures([drawing])])
@@ -107,12 +107,12 @@ def sections(result: Result) -> Iterator[Section]:
 def step_figure(
     curves: StepCurves, tasks: Sequence[str], measure: str, width: float = HALF
 ) -> Figure:
-    """Accuracy within training: a line per task over the steps of the run.
+    """Draw accuracy within training: a line per task over the steps of the run.
 
     Args:
-        curves: What was measured.
+        curves: The measured curves.
         tasks: All tasks in order, so that each keeps its color.
-        measure: What the values are.
+        measure: Name of the values.
         width: Inches of the figure.
     """
     figure = new_figure(width, max(2.5, 0.36 * width))
@@ -120,19 +120,19 @@ def step_figure(
     shade = dict(zip(tasks, colors(len(tasks)), strict=True))
     whole: dict[str, tuple[list[float], list[float]]] = {}
     means: tuple[list[float], list[float]] = ([], [])
-    for places, lines in zip(curves.steps, curves.values, strict=True):
+    for positions, lines in zip(curves.steps, curves.values, strict=True):
         for task, line in lines.items():
             xs, ys = whole.setdefault(task, ([], []))
-            xs.extend(places)
+            xs.extend(positions)
             ys.extend(line)
         if lines:
-            means[0].extend(places)
+            means[0].extend(positions)
             means[1].extend(math.fsum(p) / len(p) for p in zip(*lines.values(), strict=True))
     for task, (xs, ys) in whole.items():
         axes.plot(xs, ys, color=shade.get(task, MUTED), linewidth=1.1, label=label(task))
     axes.plot(*means, color=INK, linewidth=1.6, linestyle=(0, (4, 2)), label="mean of seen")
-    for places in curves.steps[:-1]:
-        axes.axvline(places[-1], color=GRID, linewidth=1, zorder=0)
+    for positions in curves.steps[:-1]:
+        axes.axvline(positions[-1], color=GRID, linewidth=1, zorder=0)
     style(axes, grid="y")
     axes.set_xlim(0, curves.steps[-1][-1])
     percent_axis(axes, measure)
@@ -143,19 +143,19 @@ def step_figure(
 
 
 def confusion_figure(square: Sequence[Sequence[float]], width: float = HALF) -> Figure:
-    """What was predicted (columns) for the samples of each class (rows), in percent of the row.
+    """Draw the predictions (columns) for the samples of each class (rows), in percent of the row.
 
     Args:
         square: Counts by label and prediction; classes without samples are left out as rows.
         width: Inches of the figure.
     """
-    known = [i for i, line in enumerate(square) if sum(line) > 0]
-    shown = sorted({*known, *(j for i in known for j, n in enumerate(square[i]) if n)})
-    shares = [[square[i][j] / sum(square[i]) for j in shown] for i in known]
+    tested = [i for i, line in enumerate(square) if sum(line) > 0]
+    shown = sorted({*tested, *(j for i in tested for j, n in enumerate(square[i]) if n)})
+    shares = [[square[i][j] / sum(square[i]) for j in shown] for i in tested]
     side = len(shown)
     cell = min(0.42, (width - 1.3) / side)
     numbered = side <= _MOST_NUMBERED and cell >= 0.2
-    figure = new_figure(width, 1.0 + min(cell, 0.36 if numbered else 9 / side) * len(known))
+    figure = new_figure(width, 1.0 + min(cell, 0.36 if numbered else 9 / side) * len(tested))
     axes = figure.add_subplot()
     image = axes.imshow(shares, cmap="viridis", vmin=0, vmax=1, aspect="auto")
     for i, line in enumerate(shares if numbered else ()):
@@ -171,8 +171,8 @@ def confusion_figure(square: Sequence[Sequence[float]], width: float = HALF) -> 
     axes.tick_params(length=0)
     step = max(1, math.ceil(side / 25))
     axes.set_xticks(range(0, side, step), [str(shown[j]) for j in range(0, side, step)])
-    rows = range(0, len(known), step)
-    axes.set_yticks(rows, [str(known[i]) for i in rows])
+    rows = range(0, len(tested), step)
+    axes.set_yticks(rows, [str(tested[i]) for i in rows])
     axes.set_xlabel("predicted class")
     axes.set_ylabel("class")
     bar = figure.colorbar(image, ax=axes, fraction=0.05, pad=0.02, aspect=30)
@@ -184,9 +184,9 @@ def confusion_figure(square: Sequence[Sequence[float]], width: float = HALF) -> 
 
 
 def _numbers(values: Any) -> list[float] | None:
-    """A list of finite numbers; None for anything else."""
+    """Return a list of finite numbers; None for anything else."""
     if not isinstance(values, list):
         return None
-    found = [number(value) for value in values]
-    known = [value for value in found if value is not None]
-    return known if len(known) == len(found) else None
+    numbers = [number(value) for value in values]
+    finite = [value for value in numbers if value is not None]
+    return finite if len(finite) == len(numbers) else None

@@ -1,8 +1,8 @@
-"""What the known metrics mean: formula, direction, and how numbers are written.
+"""Meanings of metrics: formula, direction, and number format.
 
-The facts of clframe's own metrics stand beside the functions that compute them; those of others are
-in the results.json of their runs. A metric of which nothing is known is shown without a formula and
-taken as better when higher.
+The facts of clframe's own metrics are next to the functions that compute them. Those of others are
+in their runs' results.json. A metric without facts is shown without a formula and treated as better
+when higher.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from clframe.metrics.catalog import CATALOG, FAMILIES
 from clframe.metrics.info import MetricInfo
 
 Facts = Mapping[str, Mapping[str, Any]]
-"""What a results.json says of metrics that clframe does not bring, by full name."""
+"""Facts in a results.json about metrics that do not come with clframe, by full name."""
 
 HEADLINES = tuple(name for name, info in CATALOG.items() if info.headline)
-"""What a comparison shows by default, in this order."""
+"""Metrics that a comparison shows by default, in this order."""
 
 PER_EXPERIENCE = tuple(f"{family.name}." for family in FAMILIES if family.per == "experience")
-"""Families whose lists hold a value per experience; the lists of others hold one per task."""
+"""Families whose lists hold a value per experience; other lists hold one per task."""
 
 CARDS = {
     "gem.acc": "mean {measure} at the end, all tasks",
@@ -31,9 +31,9 @@ CARDS = {
     "libero.nbt": "{measure} lost while later tasks are learned",
     "libero.auc": "mean {measure} from learning a task to the end",
 }
-"""What a reader looks for first, in words that need no paper."""
+"""Labels of the headline numbers, readable without a paper."""
 
-# A report explains R[i, j] only; the symbols of these formulas need docs/metrics.md.
+# A report only explains R[i, j]; the symbols of these formulas need docs/metrics.md.
 _OTHER_SYMBOLS = ("continual_world.", "l2.")
 _TIMINGS = {
     "train_seconds": "training",
@@ -41,16 +41,16 @@ _TIMINGS = {
     "cpu_seconds": "processor time",
     "eval_share": "share of evaluation",
 }
-_NOTHING = 1e-12  # what is left of differences that are none
+_NOTHING = 1e-12  # Rounding errors of differences of zero.
 _COSTS = ("_seconds", "_bytes", "seconds")
 
 
 def info_of(metric: str, facts: Facts | None = None) -> MetricInfo | None:
-    """What is known of a metric.
+    """Return the facts about a metric, or None.
 
     Args:
         metric: Its full name.
-        facts: What the results of its run say.
+        facts: The facts in the results of its run.
     """
     if metric in CATALOG:
         return CATALOG[metric]
@@ -58,69 +58,69 @@ def info_of(metric: str, facts: Facts | None = None) -> MetricInfo | None:
 
 
 def formula(metric: str, facts: Facts | None = None) -> str:
-    """The formula of a metric; empty if there is none to be read without explanation."""
+    """Return the formula of a metric; empty if none can be read without explanation."""
     info = info_of(metric, facts)
     return "" if info is None or metric.startswith(_OTHER_SYMBOLS) else info.formula
 
 
 def card_words(metrics: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """The headline numbers that there are, with their words; at most six."""
+    """Yield the available headline numbers with their labels, at most six."""
     for name, words in CARDS.items():
-        # Where LIBERO's NBT is known it says the same of robots.
+        # If LIBERO's NBT is known, it says the same about robots.
         if name in metrics and not (name.startswith("forgetting.") and "libero.nbt" in metrics):
             yield name, words
 
 
 def direction(metric: str, facts: Facts | None = None) -> str:
-    """Which way is better: "higher", "lower" or "neither".
+    """Return which way is better: "higher", "lower" or "neither".
 
     Args:
         metric: Its full name.
-        facts: What the results of its run say.
+        facts: The facts in the results of its run.
     """
     return {True: "higher", False: "lower", None: "neither"}[higher_is_better(metric, facts)]
 
 
 def meaning(metric: str, facts: Facts | None = None) -> str:
-    """What a metric says, in words; empty if nobody has said."""
+    """Return the meaning of a metric as text; empty if unknown."""
     info = info_of(metric, facts)
     return "" if info is None else info.words or info.meaning
 
 
 def unit(metric: str, facts: Facts | None = None) -> str:
-    """What a metric is counted in; empty for a fraction or a plain number."""
+    """Return the unit of a metric; empty for a fraction or a plain number."""
     info = info_of(metric, facts)
     return "" if info is None else info.unit
 
 
 def higher_is_better(metric: str, facts: Facts | None = None) -> bool | None:
-    """Direction of a metric by its full name; None where neither is better.
+    """Return the direction of a metric by its full name; None if neither is better.
 
     >>> [higher_is_better(name) for name in ("gem.bwt", "libero.nbt", "timing.train_seconds")]
     [True, False, False]
 
     Args:
         metric: Its full name.
-        facts: What the results of its run say of metrics that clframe does not bring.
+        facts: The facts in the results of its run about metrics that do not come with clframe.
     """
     if metric.startswith("timing."):
         return "_per_" in metric or not metric.endswith(_COSTS)
     if metric.startswith("memory."):
         return False
-    # Lists such as forgetting.best_minus_last_k go the way of what they are the parts of.
+    # Lists such as forgetting.best_minus_last_k have the direction of their metric.
     info = info_of(metric, facts) or info_of(metric.removesuffix("_k"), facts)
     return True if info is None else info.higher_is_better
 
 
 def sort_metrics(names: Iterable[str]) -> list[str]:
-    """Headline metrics first, in their usual order, then the others as they come."""
-    given = list(dict.fromkeys(names))
-    first = [name for name in HEADLINES if name in given]
-    return first + [name for name in given if name not in first]
+    """Sort headline metrics first, in their usual order, then the others in the given order."""
+    unique = list(dict.fromkeys(names))
+    first = [name for name in HEADLINES if name in unique]
+    return first + [name for name in unique if name not in first]
 
 
 def format_value(value: float | None, digits: int = 4) -> str:
-    """A metric as text; large and tiny numbers keep their significant digits.
+    """Return a metric as text; large and tiny numbers keep their significant digits.
 
     >>> [format_value(x) for x in (0.97236, -0.0, 12345.678, None)]
     ['0.9724', '0.0000', '12346', '-']
@@ -135,11 +135,11 @@ def format_value(value: float | None, digits: int = 4) -> str:
         return f"{value:.1f}"
     if value != 0 and abs(value) < 10**-digits:
         return f"{value:.2g}"
-    return f"{value + 0.0:.{digits}f}"  # + 0.0 makes 0.0 of -0.0
+    return f"{value + 0.0:.{digits}f}"  # + 0.0 turns -0.0 into 0.0.
 
 
 def timing_words(name: str) -> str:
-    """What a timing is of, without the unit that its value has.
+    """Return the name of a timing without its unit, which its value has.
 
     >>> timing_words("train_seconds"), timing_words("own_seconds")
     ('training', 'own')
@@ -149,7 +149,7 @@ def timing_words(name: str) -> str:
 
 
 def format_timing(name: str, value: float | None) -> str:
-    """A timing in the unit its name says, in a size a person can read.
+    """Return a timing with the unit in its name, in a readable size.
 
     >>> format_timing("peak_memory_bytes", 3 * 2**20), format_timing("train_seconds", 75.0)
     ('3.0 MiB', '1 min 15 s')

@@ -1,7 +1,7 @@
-"""What a page consists of, as plain data: templates say how it looks.
+"""The content of a page as plain data; templates define its look.
 
-A page has sections, a section has blocks. Each block has a `kind`, which is the name of the macro
-in `blocks.html` that writes it. Texts are plain texts; the templates escape them.
+A page has sections, and a section has blocks. The `kind` of each block is the name of the macro in
+`blocks.html` that writes it. Texts are plain; the templates escape them.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from clframe.report.figure_specs import Drawing
 
 @dataclass(frozen=True)
 class Cell:
-    """A place of a table.
+    """A cell of a table.
 
     Args:
-        text: What is in it.
-        mark: "best" or "same" (not told apart from the best); empty for neither.
-        note: What more is to be known: an interval, a test.
+        text: Its text.
+        mark: "best" or "same" (not distinguished from the best); empty for neither.
+        note: Further information: an interval, a test.
     """
 
     text: str
@@ -33,8 +33,8 @@ class Head:
     """The heading of a column or a row.
 
     Args:
-        text: What it says.
-        note: What it means, smaller.
+        text: Its text.
+        note: Its meaning, in small print.
         code: Whether it is a name that can be typed.
     """
 
@@ -45,7 +45,7 @@ class Head:
 
 @dataclass(frozen=True)
 class Table:
-    """Rows under headings; the first heading is that of the rows' own."""
+    """Rows under headings; the first heading is for the rows' own headings."""
 
     kind: ClassVar[str] = "table"
     label: str
@@ -56,7 +56,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Figures:
-    """Figures that stand side by side where there is room."""
+    """Figures side by side, if there is room."""
 
     kind: ClassVar[str] = "figures"
     drawings: Sequence[Drawing]
@@ -64,7 +64,7 @@ class Figures:
 
 @dataclass(frozen=True)
 class Notes:
-    """Sentences to be seen before the numbers."""
+    """Sentences to read before the numbers."""
 
     kind: ClassVar[str] = "notes"
     sentences: Sequence[str]
@@ -89,7 +89,7 @@ class Pairs:
 
 @dataclass(frozen=True)
 class Side:
-    """Blocks side by side where there is room."""
+    """Blocks side by side, if there is room."""
 
     kind: ClassVar[str] = "side"
     blocks: Sequence[Block]
@@ -97,7 +97,7 @@ class Side:
 
 @dataclass(frozen=True)
 class Code:
-    """Lines to be typed or read as they are."""
+    """Lines to be typed or read verbatim."""
 
     kind: ClassVar[str] = "code"
     label: str
@@ -106,7 +106,7 @@ class Code:
 
 @dataclass(frozen=True)
 class Details:
-    """What opens on a click."""
+    """Blocks that open on a click."""
 
     kind: ClassVar[str] = "details"
     summary: str
@@ -125,12 +125,12 @@ class ImageBlock:
     caption: str = ""
     video: bool = False
     pixels: bool = False
-    """Whether it is small and its pixels are to be seen."""
+    """Whether it is small and its pixels are meant to be visible."""
 
 
 @dataclass(frozen=True)
 class ImagesBlock:
-    """ImagesBlock that stand side by side where there is room."""
+    """Images side by side, if there is room."""
 
     kind: ClassVar[str] = "images"
     images: Sequence[ImageBlock]
@@ -161,16 +161,16 @@ Block = (
 
 @dataclass(frozen=True)
 class Card:
-    """A number that a reader looks for first.
+    """A headline number.
 
     Args:
-        label: In words that need no paper.
+        label: A label that can be read without a paper.
         value: The number.
         name: The metric's full name.
-        formula: How it is computed, shown on hover, focus and tap.
-        interval: How sure it is.
+        formula: Its formula, shown on hover, focus and tap.
+        interval: Its confidence interval.
         direction: Which way is better.
-        who: Whose number it is, where there are several.
+        who: The strategy it belongs to, if there are several.
     """
 
     label: str
@@ -184,12 +184,12 @@ class Card:
 
 @dataclass(frozen=True)
 class Section:
-    """A part of a page under a heading.
+    """A section of a page under a heading.
 
     Args:
-        name: Unique on the page; its address within it.
+        name: A unique name on the page; its address within it.
         title: The heading.
-        blocks: What is in it.
+        blocks: Its blocks.
         minor: Whether it belongs to the section before it.
     """
 
@@ -201,11 +201,11 @@ class Section:
 
 @dataclass(frozen=True)
 class Page:
-    """All that a report shows."""
+    """The content of a report."""
 
     title: str
     kind: str
-    """What it is about: "run" or "comparison"; the name of its template."""
+    """Its subject: "run" or "comparison"; the name of its template."""
     facts: Mapping[str, str]
     notes: Sequence[str] = ()
     cards: Sequence[Card] = ()
@@ -213,7 +213,7 @@ class Page:
     sections: Sequence[Section] = field(default_factory=list)
 
     def drawings(self) -> Iterator[Drawing]:
-        """Every figure of the page, in its order."""
+        """Yield every figure of the page, in order."""
         for section in self.sections:
             yield from _drawings(section.blocks)
 

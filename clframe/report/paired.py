@@ -1,7 +1,7 @@
-"""Two runs episode by episode: who did what on the same start states, and whether that tells.
+"""Two runs episode by episode: outcomes on the same start states, and their significance.
 
 Exact McNemar tests of successes, sign flips of finer measures (``progress``, ``q``), and the
-sequential test that says after how many pairs the question would have been decided.
+sequential test, which says after how many pairs the comparison would have been decided.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from clframe.utils.sequential_tests import HOPELESS, Decision, decide
 from clframe.utils.statistics import wilson
 
 _DATA_SETS = (
-    "not paired: what was predicted for each sample is not kept, so runs on data sets are compared "
+    "not paired: predictions for single samples are not kept, so runs on data sets are compared "
     "over seeds (Welch's t-test above)."
 )
 
@@ -29,10 +29,10 @@ class Pair:
     """The same episodes of a task by two policies.
 
     Args:
-        row: After which experience.
+        row: The last learned experience.
         task: The task.
-        first: What came of the first policy's episodes.
-        second: What came of the second's; as many.
+        first: Outcomes of the first policy's episodes.
+        second: Outcomes of the second's, the same number.
     """
 
     row: str
@@ -45,31 +45,31 @@ class Pair:
 
     @property
     def successes(self) -> tuple[Sequence[bool], Sequence[bool]]:
-        """Of the episodes that both were run on."""
+        """The successes in the episodes of both."""
         return self.first.success[: len(self)], self.second.success[: len(self)]
 
     @property
     def stopped(self) -> bool:
-        """Whether a cell took fewer episodes because of what came of them."""
+        """Whether a cell stopped early because of its outcomes."""
         return bool(self.first.stopped or self.second.stopped)
 
     def differences(self, measure: str) -> list[float]:
-        """First minus second, by episode; empty where one has not measured it."""
+        """Return first minus second, by episode; empty if one has not measured it."""
         one, two = self.first.measures.get(measure, ()), self.second.measures.get(measure, ())
         return [a - b for a, b in zip(one, two, strict=False)][: len(self)]
 
 
 def pairs_of(first: Result, second: Result, every_row: bool = False) -> list[Pair] | str:
-    """The pairs of two runs, or the sentence why there are none.
+    """Return the pairs of two runs, or a sentence on why there are none.
 
     Args:
         first: A run.
-        second: Another.
-        every_row: Of every row that both have, by name; else of the end of both.
+        second: Another run.
+        every_row: Use every row that both have, by name; otherwise the final rows.
     """
-    one, two = outcomes_of(first), outcomes_of(second)
-    for found, result in ((one, first), (two, second)):
-        if found:
+    first_outcomes, second_outcomes = outcomes_of(first), outcomes_of(second)
+    for outcomes, result in ((first_outcomes, first), (second_outcomes, second)):
+        if outcomes:
             continue
         if result.matrix.measure == "accuracy":
             return _DATA_SETS
@@ -84,8 +84,8 @@ def pairs_of(first: Result, second: Result, every_row: bool = False) -> list[Pai
     pairs = []
     for name, i, k in rows:
         for task in common:
-            a = one.get((i, first.matrix.columns.index(task)))
-            b = two.get((k, second.matrix.columns.index(task)))
+            a = first_outcomes.get((i, first.matrix.columns.index(task)))
+            b = second_outcomes.get((k, second.matrix.columns.index(task)))
             if a is None or b is None:
                 continue
             if a.identity != b.identity:
@@ -105,7 +105,7 @@ def _rows(first: Result, second: Result, every_row: bool) -> list[tuple[str, int
 
 
 def in_turns(pairs: Sequence[Pair]) -> tuple[list[bool], list[bool]]:
-    """The successes of both in the order of the sequential test: an episode of each task in turn.
+    """Return the successes of both in the order of the sequential test, with the tasks in turn.
 
     Tasks with fewer episodes drop out at their end.
     """
@@ -114,19 +114,19 @@ def in_turns(pairs: Sequence[Pair]) -> tuple[list[bool], list[bool]]:
     for number in range(max(map(len, pairs), default=0)):
         for pair in pairs:
             if number < len(pair):
-                one, two = pair.successes
-                first.append(one[number])
+                wins, two = pair.successes
+                first.append(wins[number])
                 second.append(two[number])
     return first, second
 
 
 def table(pairs: Sequence[Pair], labels: tuple[str, str], markdown: bool = False) -> str:
-    """The pairs as a table, all of a row together in its last line, with what the columns are.
+    """Return the pairs as a table with explanations; the last line joins all pairs of a row.
 
     Args:
-        pairs: What is compared.
+        pairs: The pairs to compare.
         labels: Names of the two.
-        markdown: Written for a page, else for a terminal.
+        markdown: Write Markdown for a page, else text for a terminal.
     """
     rows = list(dict.fromkeys(pair.row for pair in pairs))
     measures = [
@@ -136,7 +136,7 @@ def table(pairs: Sequence[Pair], labels: tuple[str, str], markdown: bool = False
     head = ["task", "episodes", "A", "B", "only A", "only B", "p"]
     if len(rows) > 1:
         head.insert(0, "after")
-    head += [words for name in measures for words in (f"{name} A-B", "p ")]
+    head += [title_of_column for name in measures for title_of_column in (f"{name} A-B", "p ")]
     lines = []
     for row in rows:
         cells = [pair for pair in pairs if pair.row == row]
@@ -165,9 +165,9 @@ def _numbers(group: Sequence[Pair], measures: Sequence[str]) -> list[str]:
     texts = [str(len(first)), _share(first), _share(second), str(only[0]), str(only[1])]
     texts.append("-" if stopped else _p(mcnemar(*only)))
     for name in measures:
-        found = [x for pair in group for x in pair.differences(name) if math.isfinite(x)]
-        texts.append(f"{math.fsum(found) / len(found):+.3f}" if found else "-")
-        texts.append("-" if stopped or not found else _p(sign_flips(found)))
+        differences = [x for pair in group for x in pair.differences(name) if math.isfinite(x)]
+        texts.append(f"{math.fsum(differences) / len(differences):+.3f}" if differences else "-")
+        texts.append("-" if stopped or not differences else _p(sign_flips(differences)))
     return texts
 
 
@@ -191,8 +191,8 @@ def _notes(pairs: Sequence[Pair], measures: Sequence[str]) -> list[str]:
         notes.append(f"p of {names}: flips of the signs of A-B, two-tailed.")
     if any(pair.stopped for pair in pairs):
         notes.append(
-            "-: a cell was stopped early, which a test of fixed size does not allow for; "
-            "--sequential does."
+            "-: a cell was stopped early, which a test of fixed size does not allow; "
+            "use --sequential."
         )
     return notes
 
@@ -203,13 +203,13 @@ def verdict(
     alpha: float,
     most: int | None = None,
 ) -> str:
-    """What the sequential test says of pairs that are there, with its error rate.
+    """Return the result of the sequential test for existing pairs, with its error rate.
 
     Args:
-        pairs: What is compared, of one row.
+        pairs: The pairs of one row.
         labels: Names of the two.
         alpha: The error rate.
-        most: Pairs at most, if that is more than there are.
+        most: Maximum number of pairs, if that is more than the existing ones.
     """
     end = decide(*in_turns(pairs), most=most, alpha=alpha)
     assert end is not None
@@ -217,14 +217,14 @@ def verdict(
 
 
 def describe(end: Decision, labels: tuple[str, str], most: int, tasks: int, alpha: float) -> str:
-    """How a sequential comparison ended, in words."""
+    """Describe how a sequential comparison ended."""
     counts = f"only A succeeds in {end.first_only} episodes, only B in {end.second_only}"
     used = f"{end.pairs} of {most} pairs ({2 * end.pairs} of {2 * most} rollouts)"
     if end.decided:
         head = f"sequential: {labels[end.winner - 1]} succeeds more often, decided after {used}"
     elif end.hopeless:
         head = (
-            f"sequential: not told apart; given up after {used}, since the chance that the rest "
+            f"sequential: not told apart; given up after {used}, because the chance that the rest "
             f"decides it is below {HOPELESS:.0%}"
         )
     else:
@@ -233,6 +233,6 @@ def describe(end: Decision, labels: tuple[str, str], most: int, tasks: int, alph
     return (
         f"{head}: {counts}{turns}; "
         f"e = {end.e_value:.3g}, where 1 / alpha = {1 / alpha:g} decides.\n"
-        f"If both were equally good on every task, a difference would be said in at most "
+        f"If both were equally good on every task, a difference would be reported in at most "
         f"{alpha:.3g} of such comparisons, however often one looks (Ville's inequality).\n"
     )

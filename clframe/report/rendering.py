@@ -1,9 +1,8 @@
-"""From the plain data of a page to HTML, by templates that users can edit.
+"""Render the plain data of a page to HTML, with templates that users can edit.
 
-`clframe report --write-templates DIR` writes copies; with `--templates DIR` those that are in that
-folder take the place of clframe's own. They are Jinja templates: `page.html` is the frame,
-`run.html` and `comparison.html` say what is in it, `blocks.html` how each block looks, `style.css`
-the colors.
+`clframe report --write-templates DIR` writes copies; with `--templates DIR` the templates in that
+folder replace clframe's own. They are Jinja templates: `page.html` is the frame, `run.html` and
+`comparison.html` its content, `blocks.html` the look of each block, `style.css` the colors.
 """
 
 from __future__ import annotations
@@ -19,16 +18,16 @@ FOLDER = Path(__file__).with_name("templates")
 
 
 def template_names() -> list[str]:
-    """The files of clframe's own templates."""
+    """Return the file names of clframe's own templates."""
     return sorted(path.name for path in FOLDER.iterdir() if path.suffix in (".html", ".css"))
 
 
 def render(page: Page, templates: Path | None = None) -> str:
-    """The page as HTML.
+    """Return the page as HTML.
 
     Args:
-        page: What it shows.
-        templates: A folder with edited templates; those that are not there are clframe's own.
+        page: The content.
+        templates: A folder with edited templates; clframe's own templates replace missing ones.
 
     Raises:
         SettingError: The folder has no template, or one of them is broken.
@@ -54,7 +53,7 @@ def render(page: Page, templates: Path | None = None) -> str:
         raise SettingError(f"template {where}, line {error.lineno}: {error.message}") from error
     except Exception as error:
         if templates is None:
-            raise  # a defect of ours
+            raise  # a bug of clframe's
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise SettingError(f"template {_place(error, templates)}: {reason}") from error
 
@@ -63,8 +62,8 @@ def _check(folder: Path) -> None:
     names = template_names()
     if not folder.is_dir():
         raise SettingError(
-            f"--templates {folder} is no folder; clframe report --write-templates {folder} writes "
-            "copies to edit."
+            f"--templates {folder} is not a folder; clframe report --write-templates {folder} "
+            "writes copies to edit."
         )
     if not any((folder / name).is_file() for name in names):
         raise SettingError(
@@ -74,27 +73,27 @@ def _check(folder: Path) -> None:
 
 
 def _place(error: BaseException, folder: Path) -> str:
-    """The template's file and line in which an error arose."""
-    found, trace = str(folder), error.__traceback__
+    """Return the template's file and line of an error."""
+    where, trace = str(folder), error.__traceback__
     while trace is not None:
         name: Any = trace.tb_frame.f_code.co_filename
         if name.endswith((".html", ".css")):
-            found = f"{name}, line {trace.tb_lineno}"
+            where = f"{name}, line {trace.tb_lineno}"
         trace = trace.tb_next
-    return found
+    return where
 
 
 def write_templates(folder: Path) -> list[Path]:
-    """Put copies of clframe's own templates into a folder.
+    """Write copies of clframe's own templates into a folder.
 
     Raises:
-        SettingError: A file of that name is there already.
+        SettingError: A file of that name already exists.
         RunFolderError: A file cannot be written.
     """
     names = template_names()
     for name in names:
         if (folder / name).exists():
-            raise SettingError(f"{folder / name} is there already; name another folder.")
+            raise SettingError(f"{folder / name} already exists; name another folder.")
     written = []
     for name in names:
         write_atomically(folder / name, (FOLDER / name).read_bytes())

@@ -52,8 +52,8 @@ from clframe.report.tensor import perturbed_results, tensor_curves
 from clframe.report.videos import videos
 from clframe.runs.reader import Run
 
-_MOST_PANELS = 20  # experiences shown while learning; more would be a wall of small figures
-_MOST_SIDE_BY_SIDE = 12  # columns of a matrix that can be read at half the width
+_MOST_PANELS = 20  # Experiences shown while learning; more would be a wall of small figures.
+_MOST_SIDE_BY_SIDE = 12  # Columns of a matrix that can be read at half the width.
 MATRIX_CAPTION = "A row per learned experience, a column per task; hatched cells were not measured."
 _SYMBOLS = (
     "R[i, j]: result on task j after experience i; T: the last one; b: the row “before”. "
@@ -62,7 +62,7 @@ _SYMBOLS = (
 
 
 def run_page(run: Run, notes: Sequence[str] = (), experts: Sequence[Path] = ()) -> Page:
-    """All that the page about one run shows.
+    """Return the page about one run.
 
     Args:
         run: The run.
@@ -77,19 +77,19 @@ def run_page(run: Run, notes: Sequence[str] = (), experts: Sequence[Path] = ()) 
         facts={**facts, "run": run.folder.name},
         notes=notes,
         cards=list(_cards(run)),
-        cards_note="Point at a number, tap it or go to it with the tab key for its formula.",
+        cards_note="Hover over a number, tap it or focus it with the tab key for its formula.",
         sections=[section for section in _sections(run, experts) if section.blocks],
     )
 
 
 def _cards(run: Run) -> Iterator[Card]:
     facts, measure = run.result.metric_facts, run.result.matrix.measure
-    for name, words in card_words(run.metrics):
+    for name, text in card_words(run.metrics):
         value = run.metrics.get(name)
         if value is None:
             continue
         yield Card(
-            label=words.format(measure=measure),
+            label=text.format(measure=measure),
             value=format_value(value, 3),
             name=name,
             formula=formula(name, facts),
@@ -144,7 +144,7 @@ def _sections(run: Run, experts: Sequence[Path]) -> Iterator[Section]:
 
 
 def _family(run: Run) -> Iterator[Block]:
-    """The run that this one was forked from."""
+    """Yield the run that this one was forked from."""
     origin = run.result.fork
     if origin is None:
         return
@@ -167,7 +167,7 @@ def _family(run: Run) -> Iterator[Block]:
 def matrix_drawing(
     matrix: AccuracyMatrix, errors: Cells | None = None, name: str = "matrix", caption: str = ""
 ) -> Drawing:
-    """The matrix as a heat map; over the whole page where it has many columns."""
+    """Return the matrix as a heat map, over the whole page if it has many columns."""
     return Drawing(
         name,
         lambda width: matrix_heatmap(matrix, errors, width=width),
@@ -199,7 +199,7 @@ def _success(result: Result) -> Iterator[Block]:
 
 
 def tensor_blocks(runs: Sequence[Run]) -> Iterator[Block]:
-    """Skill and robustness over the run, where tasks were perturbed; means over runs."""
+    """Yield skill and robustness over the run, if tasks were perturbed; means over runs."""
     results = [run.result for run in runs]
     if perturbed_results(results):
         yield Figures(
@@ -219,17 +219,19 @@ def tensor_blocks(runs: Sequence[Run]) -> Iterator[Block]:
 def _lifetime(run: Run, experts: Sequence[Path]) -> Iterator[Block]:
     if not experts and not tasks_come_back(run.result):
         return
-    found = lifetime_of(run.folder, experts)
-    if isinstance(found, str):
-        yield Notes([found])
-    elif found is not None:
-        dashed = " Dashed: a single-task expert on the same blocks." if found.expert_curves else ""
+    evaluation = lifetime_of(run.folder, experts)
+    if isinstance(evaluation, str):
+        yield Notes([evaluation])
+    elif evaluation is not None:
+        dashed = (
+            " Dashed: a single-task expert on the same blocks." if evaluation.expert_curves else ""
+        )
         yield Figures(
             [
                 Drawing(
                     "lifetime",
-                    lambda width: lifetime_figure(found, width=width),
-                    f"{found.measure} over the lifetime, learning blocks shaded",
+                    lambda width: lifetime_figure(evaluation, width=width),
+                    f"{evaluation.measure} over the lifetime, learning blocks shaded",
                     "Shaded: a learning block in its task's color, with its learning curve. "
                     f"Points: evaluations of every task after each block.{dashed}",
                     wide=True,
@@ -239,7 +241,7 @@ def _lifetime(run: Run, experts: Sequence[Path]) -> Iterator[Block]:
         )
         rows = [
             (Head(name, meaning(f"l2.{name}"), code=True), [Cell(format_value(value))])
-            for name, value in found.lifetime.items()
+            for name, value in evaluation.lifetime.items()
             if value is not None
         ]
         if rows:
@@ -267,7 +269,7 @@ def _learning(result: Result) -> Iterator[Block]:
 
 
 def _metric_tables(run: Run) -> Iterator[Block]:
-    """The numbers that papers report, and all others below a click."""
+    """Yield the metrics that papers report, and all others below a click."""
     names = sort_metrics(run.metrics)
     first = [name for name in names if name in HEADLINES] or names
     rest = [name for name in names if name not in first]
@@ -290,14 +292,14 @@ def _metric_table(run: Run, names: Sequence[str], title: str) -> Table:
 
 
 def explanation(name: str, result: Result) -> str:
-    """What a metric says and how it is computed, in the words of the run's own measure."""
+    """Return the meaning and formula of a metric, with the name of the run's own measure."""
     facts, measure = result.metric_facts, result.matrix.measure
-    words = meaning(name, facts).replace("accuracy", measure)
-    return ": ".join(text for text in (words, formula(name, facts)) if text)
+    text_of_metric = meaning(name, facts).replace("accuracy", measure)
+    return ": ".join(text for text in (text_of_metric, formula(name, facts)) if text)
 
 
 def _list_tables(run: Run) -> Iterator[Block]:
-    """Metrics that have a value per task, and those that have one per learned experience."""
+    """Yield metrics with a value per task, and metrics with one per learned experience."""
     experiences = [row for row in run.result.matrix.rows if row != BEFORE]
     for title, names, per_experience in (
         ("Per task", run.result.matrix.columns, False),
@@ -314,33 +316,33 @@ def _list_tables(run: Run) -> Iterator[Block]:
 
 
 def matrix_table(result: Result) -> Table:
-    """The matrix in numbers, with intervals where the number of samples is known."""
-    matrix, known = result.matrix, intervals.cell_intervals(result)
+    """Return the matrix in numbers, with intervals if the number of samples is known."""
+    matrix, intervals_of_cells = result.matrix, intervals.cell_intervals(result)
     rows = [
         (
             Head(name),
             [
-                Cell(format_value(value), note=known.get((i, j), ""))
+                Cell(format_value(value), note=intervals_of_cells.get((i, j), ""))
                 for j, value in enumerate(values)
             ],
         )
         for i, (name, values) in enumerate(zip(matrix.rows, matrix.cells, strict=True))
     ]
-    caption = (
-        "Below each value Wilson's 95 % interval for the samples it stands on." if known else ""
-    )
+    caption = "Below each value its Wilson 95 % interval." if intervals_of_cells else ""
     if stopped := sum(bool(cell.stopped) for cell in outcomes_of(result).values()):
         caption += f" {stopped} cells were stopped early, as the settings asked (stream.stop_...)."
     return Table("Matrix", [Head("after learning"), *map(Head, matrix.columns)], rows, caption)
 
 
 def reproduce(run: Run) -> list[Block]:
-    """The command that repeats a run, and its configuration."""
+    """Return the command that repeats a run, and its configuration."""
     command = fit_command(run)
     blocks: list[Block] = [Code("The command", command.text)]
     if run.config is None:
         blocks.append(
-            Notes(["There is no config.yaml, so the command holds only what results.json tells."])
+            Notes(
+                ["There is no config.yaml, so the command holds only settings from results.json."]
+            )
         )
         return blocks
     if command.note:
@@ -354,9 +356,9 @@ def reproduce(run: Run) -> list[Block]:
 
 
 def environment_of(run: Run) -> dict[str, str]:
-    """Versions, device and revisions as texts."""
+    """Return versions, device and revisions as texts."""
     return {
-        _words(name): value
+        _label_of(name): value
         if isinstance(value, str)
         else "-"
         if value is None
@@ -365,5 +367,5 @@ def environment_of(run: Run) -> dict[str, str]:
     }
 
 
-def _words(name: str) -> str:
+def _label_of(name: str) -> str:
     return name.removeprefix("versions.").replace("_", " ")

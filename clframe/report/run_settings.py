@@ -1,4 +1,4 @@
-"""The settings of a run, from its `config.yaml`: to repeat it, and to tell runs apart."""
+"""The settings of a run, from its `config.yaml`: to repeat it, and to compare runs."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from typing import Any
 from clframe.runs.reader import Run
 from clframe.utils.hydra_quote import override_value
 
-# Where a run is stored and continued from says nothing about what it computes.
+# Settings of where a run is stored and continued from do not affect its results.
 _PLACES = ("run_dir", "data_dir", "resume", "hydra", "strategy_name", "overrides")
 # Groups written as a mapping from chosen names to settings: `logger: {csv: {}}`.
 _BY_KEY = ("strategy", "logger")
-# What tells two forks with the same settings apart.
+# Settings that distinguish two forks with the same settings otherwise.
 _OF_FORK = ("run", "at")
 
 
 def flatten(settings: Mapping[Any, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Every setting with its dotted name, without those that only say where things are stored.
+    """Yield every setting with its dotted name, except settings of where data is stored.
 
     >>> dict(flatten({"model": {"width": 400, "layers": [1, 2]}, "seed": 0, "run_dir": "x"}))
     {'model.width': 400, 'model.layers': [1, 2], 'seed': 0}
@@ -38,31 +38,31 @@ def flatten(settings: Mapping[Any, Any], prefix: str = "") -> Iterator[tuple[str
 
 
 def differing(runs: Sequence[Run]) -> list[str]:
-    """Names of the settings other than the seed in which the runs differ."""
-    known = [dict(flatten(s)) for s in (run.settings for run in runs) if s is not None]
-    names = dict.fromkeys(name for settings in known for name in settings)
+    """Return names of the settings other than the seed in which the runs differ."""
+    flat = [dict(flatten(s)) for s in (run.settings for run in runs) if s is not None]
+    names = dict.fromkeys(name for settings in flat for name in settings)
     absent = object()
     return [
         name
         for name in names
-        if name != "seed" and len({repr(settings.get(name, absent)) for settings in known}) > 1
+        if name != "seed" and len({repr(settings.get(name, absent)) for settings in flat}) > 1
     ]
 
 
 def setting(run: Run, name: str) -> str:
-    """One setting as text, by its dotted name; "unset" where the run does not have it."""
+    """Return one setting as text, by its dotted name; "unset" if the run does not have it."""
     value = dict(flatten(run.settings or {})).get(name)
     return "unset" if value is None else override_value(value)
 
 
 @dataclass(frozen=True)
 class Command:
-    """How a run is made again.
+    """The command that repeats a run.
 
     Args:
         text: The command, quoted for a shell.
-        note: What more is to be known of it; empty for nothing.
-        complete: The same with every setting written out, where `text` leaves defaults out.
+        note: Further information; may be empty.
+        complete: The command with every setting written out, if `text` leaves defaults out.
     """
 
     text: str
@@ -71,39 +71,39 @@ class Command:
 
 
 def fit_command(run: Run) -> Command:
-    """The `clframe fit` command that repeats a run, or the `clframe fork` of one that was forked.
+    """Return the `clframe fit` command that repeats a run, or `clframe fork` for a forked run.
 
-    A run keeps what its user asked for; what was left to its default is not repeated. Of a run that
-    has not kept it, every setting is written out.
+    A run keeps its user's overrides, and defaults are not repeated. For a run without them, every
+    setting is written out.
     """
     origin = (run.settings or {}).get("fork")
     if isinstance(origin, dict):
         return _fork_command(origin)
     complete = complete_command(run)
-    given = (run.settings or {}).get("overrides")
-    if not isinstance(given, list):
+    overrides = (run.settings or {}).get("overrides")
+    if not isinstance(overrides, list):
         return Command(complete)
     version = run.result.environment.get("clframe")
     note = "Settings that are not named have their defaults"
     note += f" of clframe {version}." if isinstance(version, str) else "."
-    return Command(_words([str(word) for word in given]), note, complete)
+    return Command(_shell_line([str(override) for override in overrides]), note, complete)
 
 
 def _fork_command(origin: Mapping[str, Any]) -> Command:
-    """How a run is forked again: from its parent, with what was changed."""
+    """Return the command that forks a run again: from its parent, with the same changes."""
     changed = origin.get("changed")
-    words = [str(word) for word in changed] if isinstance(changed, list) else []
-    words = [re.sub(r"^(\w+)\.name=", r"\1=", word) for word in words]
-    start = ["clframe", "fork", str(origin.get("run")), "--at", str(origin.get("at")), *words]
-    note = "From within the run folder; the parent's own report says how that one is made."
+    overrides = [str(override) for override in changed] if isinstance(changed, list) else []
+    overrides = [re.sub(r"^(\w+)\.name=", r"\1=", override) for override in overrides]
+    start = ["clframe", "fork", str(origin.get("run")), "--at", str(origin.get("at")), *overrides]
+    note = "From within the run folder; the parent's own report has the command for the parent."
     return Command(" ".join(map(shlex.quote, start)), note)
 
 
 def complete_command(run: Run) -> str:
-    """The command with every setting of a run, quoted for a shell.
+    """Return the command with every setting of a run, quoted for a shell.
 
-    A group such as `stream: {name: split_mnist, parts: 5}` is chosen by its name and then set; a
-    strategy is chosen by the names in the results, a logger by its own, and then they are set.
+    A group such as `stream: {name: split_mnist, parts: 5}` is chosen by its name, then its settings
+    follow. A strategy is chosen by the names in the results, a logger by its own name.
     """
     settings, result = run.settings, run.result
     names = result.strategy.split("+")
@@ -123,19 +123,19 @@ def complete_command(run: Run) -> str:
             loggers = list(settings["logger"]) or ["none"]
             chosen["logger"] = loggers if len(loggers) > 1 else loggers[0]
     overrides = [*chosen.items(), *_further(settings, chosen)]
-    return _words([f"{name}={override_value(value)}" for name, value in overrides])
+    return _shell_line([f"{name}={override_value(value)}" for name, value in overrides])
 
 
-def _words(overrides: Sequence[str]) -> str:
+def _shell_line(overrides: Sequence[str]) -> str:
     return " ".join(["clframe", "fit", *map(shlex.quote, overrides)])
 
 
 def _further(settings: Mapping[Any, Any], chosen: Mapping[str, Any]) -> Iterable[tuple[str, Any]]:
-    """What is set beyond the choice of the groups."""
+    """Yield settings beyond the choices in the groups."""
     for name, value in flatten(settings):
         group, _, rest = name.partition(".")
-        # A plugin without settings is written as `strategy: {cumulative: null}`; a setting of the
-        # root that is null was left to its default.
+        # A plugin without settings is written as `strategy: {cumulative: null}`; a root setting
+        # that is null was left at its default.
         unset = value is None or value == {}
         if group in chosen:
             keep = rest not in ("", "name") and not (group in _BY_KEY and unset)

@@ -1,4 +1,4 @@
-"""The images of samples that a run kept of each experience, on its page."""
+"""Sample images of each experience on a run's page."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from clframe.report.videos import data_address
 
 FOLDER = "samples"
 MOST = 2_000_000
-"""Bytes of images within one page."""
+"""Maximum bytes of images within one page."""
 _LARGEST = 50_000_000
 _HEAD = b"\x89PNG\r\n\x1a\n"
 
 
 def samples(folder: Path, experiences: int) -> Iterator[Block]:
-    """A strip of samples of each experience; nothing where the run has kept none.
+    """Yield a strip of samples of each experience; nothing if the run has kept none.
 
     Args:
         folder: The run folder.
-        experiences: How many have been learned.
+        experiences: Number of learned experiences.
     """
-    found = _found(folder / FOLDER)
-    if not found:
+    strips = _found(folder / FOLDER)
+    if not strips:
         return
     left, shown, large = MOST, [], 0
-    there = {number for number, _, _ in found}
+    there = {number for number, _, _ in strips}
     bad = [f"'exp{number}_*.png'" for number in range(experiences) if number not in there]
-    for number, name, path in found:
+    for number, name, path in strips:
         content = _content(path)
         if content is None:
             bad.append(f"'{path.name}'")
@@ -42,8 +42,8 @@ def samples(folder: Path, experiences: int) -> Iterator[Block]:
             shown.append(ImageBlock(data_address("image/png", content), alt, title, pixels=True))
     if shown:
         yield Text(
-            "A few training samples of each experience, scaled down. Depth, where there is any, is "
-            "the lower row: the brighter, the further."
+            "A few training samples of each experience, scaled down. The lower row is depth, if "
+            "there is any: the brighter, the further."
         )
         yield ImagesBlock(shown)
     if large:
@@ -53,7 +53,7 @@ def samples(folder: Path, experiences: int) -> Iterator[Block]:
 
 
 def _found(folder: Path) -> list[tuple[int, str, Path]]:
-    """Strips by the number of their experience, with its name."""
+    """Return the strips by the number of their experience, with its name."""
     if folder.is_symlink() or not folder.is_dir():
         return []
     named = [
@@ -64,7 +64,7 @@ def _found(folder: Path) -> list[tuple[int, str, Path]]:
 
 
 def _content(path: Path) -> bytes | None:
-    """An image; None where there is none that could be shown."""
+    """Return an image, or None if it cannot be shown."""
     if path.is_symlink() or not path.is_file():
         return None
     try:

@@ -18,7 +18,7 @@ Series: TypeAlias = "Mapping[str, Mapping[str, float | None]]"
 
 
 def spider(series: Series, width: float = HALF) -> Figure:
-    """A closed line per method over spokes, as OpenLORIS-Object shows methods over metrics.
+    """Draw a closed line per method over spokes, as OpenLORIS-Object shows methods over metrics.
 
     Args:
         series: The methods' values.
@@ -31,11 +31,11 @@ def spider(series: Series, width: float = HALF) -> Figure:
 
 
 def spiders(panels: Mapping[str, Series], width: float | None = None) -> Figure:
-    """A spider chart for each of several settings (factors), side by side in one scale.
+    """Draw a spider chart for each of several settings (factors), side by side on one scale.
 
     Args:
         panels: The methods' values by the panel's title; all panels have the same methods.
-        width: Inches of the figure; None for as many as two panels side by side need.
+        width: Inches of the figure; None for the width of up to two panels side by side.
 
     Raises:
         SettingError: There are fewer than three spokes, the methods have different ones, or the
@@ -47,7 +47,7 @@ def spiders(panels: Mapping[str, Series], width: float | None = None) -> Figure:
     for series in panels.values():
         _check(series)
     width = width or HALF * min(len(panels), 2)
-    # Space for the names by hand: the automatic layout does not see the labels of polar axes.
+    # Space for the names is set by hand: the automatic layout ignores labels of polar axes.
     longest = max(len(label(spoke)) for s in panels.values() for v in s.values() for spoke in v)
     margin = 0.12 + 0.075 * longest
     across = max(1, min(len(panels), int(width / (2 * margin + 1.7))))
@@ -61,18 +61,18 @@ def spiders(panels: Mapping[str, Series], width: float | None = None) -> Figure:
     height = down * (side + head + 0.34) + below
     figure = new_figure(width, height)
     figure.set_layout_engine("none")
-    known = [x for s in panels.values() for values in s.values() for x in values.values()]
-    bounds = [x for x in known if x is not None]
+    values_of_all = [x for s in panels.values() for values in s.values() for x in values.values()]
+    bounds = [x for x in values_of_all if x is not None]
     look = styles_of(methods)
-    # Up to the next quarter: where all are low, differences could not be seen on the whole scale.
+    # Up to the next quarter: if all values are low, the full scale would hide differences.
     top = max(0.25, math.ceil(4 * max(bounds, default=1.0)) / 4)
     for index, (title, series) in enumerate(panels.items()):
         left = panel * (index % across)
         upper = height - (side + head + 0.34) * (index // across)
         # In inches: a square in the middle of the panel, with the labels around it.
-        place = (left + (panel - side) / 2, upper - head - side, side, side)
-        axes: Any = figure.add_subplot(projection="polar")  # its methods are not in the type stubs
-        axes.set_position([a / b for a, b in zip(place, (width, height) * 2, strict=True)])
+        box = (left + (panel - side) / 2, upper - head - side, side, side)
+        axes: Any = figure.add_subplot(projection="polar")  # Its methods are not in the type stubs.
+        axes.set_position([a / b for a, b in zip(box, (width, height) * 2, strict=True)])
         _draw(axes, series, (min([0.0, *bounds]), top), look)
         if title:
             x, y = (left + panel / 2) / width, (upper - 0.2) / height
@@ -97,7 +97,7 @@ def _check(series: Series) -> None:
 def _draw(
     axes: Any, series: Series, bounds: tuple[float, float], look: Mapping[str, Style]
 ) -> None:
-    """All methods of one panel."""
+    """Draw all methods of one panel."""
     spokes = list(next(iter(series.values())))
     angles = [2 * math.pi * i / len(spokes) for i in range(len(spokes))]
     for name, values in series.items():
@@ -105,7 +105,7 @@ def _draw(
         closed, around = [*line, line[0]], [*angles, angles[0]]
         shown = look[name].line(linewidth=1.8, markersize=4.5)
         axes.plot(around, closed, label=label(name), **shown)
-        # Many filled areas over each other would only be gray.
+        # Many overlapping filled areas would only be gray.
         if len(series) <= 3 and not any(map(math.isnan, line)):
             axes.fill(around, closed, color=look[name].color, alpha=0.08)
     axes.set_ylim(*bounds)
@@ -114,7 +114,7 @@ def _draw(
     axes.set_xticks(angles, labels(spokes))
     axes.tick_params(axis="x", labelcolor=INK, labelsize=9, pad=4)
     for angle, text in zip(angles, axes.get_xticklabels(), strict=True):
-        side = math.sin(angle)  # 0 at the top and at the bottom, 1 on the right
+        side = math.sin(angle)  # 0 at the top and at the bottom, 1 on the right.
         text.set_horizontalalignment(
             "center" if abs(side) < 0.1 else "left" if side > 0 else "right"
         )

@@ -1,8 +1,8 @@
-"""LIBERO's success curves: what FWT, NBT and AUC are, as areas (Liu et al., 2023, Fig. 3 and 12).
+"""LIBERO's success curves: FWT, NBT and AUC as areas (Liu et al., 2023, Fig. 3 and 12).
 
-A panel per task. From left to right the task is learned, then the later ones are. The area under
-the learning curve, held at its best, is FWT; what lies between that best and the later successes is
-NBT; all that lies below, from the beginning to the end, is AUC.
+A panel per task. From left to right the task is learned, then the later ones. The area under the
+learning curve, held at its best, is FWT. The area between that best and the later successes is NBT.
+The whole area below, from the beginning to the end, is AUC.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ _GAINED, _LOST = HUES[0], HUES[7]
 
 @dataclass(frozen=True)
 class SuccessCurve:
-    """One task over a run.
+    """The curve of one task over a run.
 
     Args:
         task: Its name.
         learning: Success while it is learned, from before the first update to the last.
-        later: Success after each later experience, NaN where it was not measured.
+        later: Success after each later experience, NaN if it was not measured.
     """
 
     task: str
@@ -41,12 +41,12 @@ class SuccessCurve:
 
     @property
     def best(self) -> int:
-        """The earliest place of the best success while learning."""
+        """The earliest index of the best success while learning."""
         return self.learning.index(max(self.learning))
 
     @property
     def held(self) -> list[float]:
-        """The learning curve, held at its best as the metrics take it."""
+        """The learning curve, held at its best like in the metrics."""
         top = max(self.learning)
         return [x if i < self.best else top for i, x in enumerate(self.learning)]
 
@@ -57,16 +57,20 @@ class SuccessCurve:
 
     @property
     def nbt(self) -> float | None:
-        """What is lost on the way, on average over later experiences; None where none is known."""
-        known = [x for x in self.later if not math.isnan(x)]
-        return math.fsum(max(self.learning) - x for x in known) / len(known) if known else None
+        """The mean loss over later experiences; None if none is known."""
+        measured = [x for x in self.later if not math.isnan(x)]
+        return (
+            math.fsum(max(self.learning) - x for x in measured) / len(measured)
+            if measured
+            else None
+        )
 
 
 def success_curves(result: Result) -> list[SuccessCurve]:
-    """The tasks of a run, in the order of learning; empty where learning was not measured.
+    """Return the tasks of a run, in the order of learning; empty if learning was not measured.
 
-    What was measured of earlier tasks at the same place of a later curve is taken as the metrics
-    take it: where the later task was at its best.
+    Earlier tasks are evaluated within a later curve where the metrics evaluate them: at the later
+    task's best.
     """
     rows = [row for row in result.matrix.rows if row != BEFORE]
     cells = [
@@ -76,7 +80,7 @@ def success_curves(result: Result) -> list[SuccessCurve]:
     ]
     if list(result.curves) != rows or len(rows) > len(result.matrix.columns):
         return []
-    found = []
+    curves = []
     for start, row in enumerate(rows):
         task = result.matrix.columns[start]
         learning = result.curves[row].get(task)
@@ -90,18 +94,18 @@ def success_curves(result: Result) -> list[SuccessCurve]:
             if on_the_way and own and len(on_the_way) == len(own):
                 value = on_the_way[own.index(max(own))]
             later.append(math.nan if value is None else value)
-        found.append(SuccessCurve(task, tuple(learning), tuple(later)))
-    return found
+        curves.append(SuccessCurve(task, tuple(learning), tuple(later)))
+    return curves
 
 
 def success_figure(
     curves: Sequence[SuccessCurve], measure: str = "success", width: float = HALF
 ) -> Figure:
-    """A panel per task with FWT, NBT and AUC as areas.
+    """Draw a panel per task with FWT, NBT and AUC as areas.
 
     Args:
         curves: The tasks.
-        measure: What the values are.
+        measure: Name of the values.
         width: Inches of the figure.
     """
     shown = list(curves)[:_MOST_PANELS]
@@ -112,16 +116,18 @@ def success_figure(
         learning = [i / max(count - 1, 1) for i in range(count)]
         later = [1 + (i + 1) for i in range(len(curve.later))]
         axes.fill_between(learning, curve.held, color=_GAINED, alpha=0.28, linewidth=0)
-        places, values = [1.0, *later], [top, *curve.later]
-        axes.fill_between(places, values, color=_GAINED, alpha=0.10, linewidth=0)
+        positions, values = [1.0, *later], [top, *curve.later]
+        axes.fill_between(positions, values, color=_GAINED, alpha=0.10, linewidth=0)
         if later:
             axes.fill_between(
-                places, values, [top] * len(places), facecolor="none", edgecolor=_LOST,
+                positions, values, [top] * len(positions), facecolor="none", edgecolor=_LOST,
                 hatch="////", linewidth=0, alpha=0.75,
             )  # fmt: skip
         axes.plot(learning, curve.held, color=MUTED, linewidth=1, linestyle=(0, (2, 2)))
         axes.plot(learning, curve.learning, color=_GAINED, linewidth=1.6)
-        axes.plot(places, values, color=INK, linewidth=1.2, marker="o", markersize=3, clip_on=False)
+        axes.plot(
+            positions, values, color=INK, linewidth=1.2, marker="o", markersize=3, clip_on=False
+        )
         axes.axvline(1, color=GRID, linewidth=0.8)
         lost = "" if curve.nbt is None else f"  NBT {curve.nbt:.2f}"
         _title(axes, f"{index + 1} {curve.task}", f"FWT {curve.fwt:.2f}{lost}")
@@ -133,11 +139,11 @@ def success_figure(
 def methods_figure(
     methods: Mapping[str, Sequence[SuccessCurve]], measure: str = "success", width: float = HALF
 ) -> Figure:
-    """A panel per task with the curves of several methods in it.
+    """Draw a panel per task with the curves of several methods.
 
     Args:
-        methods: For each the same tasks, with as many later experiences.
-        measure: What the values are.
+        methods: For each method the same tasks, with the same number of later experiences.
+        measure: Name of the values.
         width: Inches of the figure.
     """
     first = list(next(iter(methods.values())))[:_MOST_PANELS]
@@ -149,10 +155,10 @@ def methods_figure(
             count = len(curve.learning)
             learning = [i / max(count - 1, 1) for i in range(count)]
             later = [1 + (i + 1) for i in range(len(curve.later))]
-            places, values = [*learning, *later], [*curve.held, *curve.later]
-            marks = range(count - 1, len(places))
+            positions, values = [*learning, *later], [*curve.held, *curve.later]
+            marks = range(count - 1, len(positions))
             axes.plot(
-                places, values, label=label(name),
+                positions, values, label=label(name),
                 **look[name].line(linewidth=1.4, markersize=3.5, markevery=list(marks)),
             )  # fmt: skip
         axes.axvline(1, color=GRID, linewidth=0.8)
@@ -169,7 +175,7 @@ def methods_figure(
 def _panels(count: int, width: float, measure: str) -> tuple[Figure, list[Axes]]:
     across = min(count, max(2, int(width / 2.1)))
     down = math.ceil(count / across)
-    across = math.ceil(count / down)  # four are two by two and not three and one
+    across = math.ceil(count / down)  # Four are two by two, not three and one.
     figure = new_figure(width, 0.75 + 1.45 * down)
     panels = [figure.add_subplot(down, across, i + 1) for i in range(count)]
     for index, axes in enumerate(panels):
@@ -188,7 +194,7 @@ def _title(axes: Axes, left: str, right: str) -> None:
 
 
 def _task_ticks(axes: Axes, index: int, later: int) -> None:
-    """Numbers of the tasks: the one that is learned up to 1, then one each."""
+    """Set the ticks: the number of the learned task up to 1, then one per later task."""
     step = max(1, math.ceil(later / 5))
     axes.set_xticks(
         [0.5, *(2 + i for i in range(0, later, step))],

@@ -1,4 +1,4 @@
-"""What the record of a sweep folder tells a report: what was swept, and which runs failed."""
+"""The record of a sweep folder for a report: the swept settings, and the failed runs."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from clframe.runs.reader import Run
 from clframe.utils.regular import read_json
 
 SWEEP = "sweep.json"
-# Runs that differ in these are shown apart anyway.
+# Runs that differ in these are shown separately anyway.
 _APART = ("seed", "strategy", "stream", "scenario")
 
 
 @dataclass(frozen=True)
 class Sweep:
-    """What the record of a sweep folder tells a report.
+    """The record of a sweep folder.
 
     Args:
-        keys: What was swept, as it was written.
+        keys: The swept keys, as they were written.
         failed: Why runs failed, by the name of their folder.
     """
 
@@ -31,7 +31,7 @@ class Sweep:
 
 
 def read_sweep(folder: Path) -> Sweep | None:
-    """The record of a sweep folder; None if the folder is none.
+    """Return the record of a sweep folder, or None if it is not a sweep folder.
 
     Raises:
         RunFolderError: The record cannot be read.
@@ -53,7 +53,7 @@ def read_sweep(folder: Path) -> Sweep | None:
 
 
 def failures(paths: Sequence[Path]) -> list[str]:
-    """A sentence for each run that failed in the sweeps among the paths."""
+    """Return a sentence for each run that failed in the sweeps among the paths."""
     return [
         f"The run {name} of the sweep failed: {why.rstrip('.')}."
         for sweep in map(read_sweep, paths)
@@ -63,25 +63,26 @@ def failures(paths: Sequence[Path]) -> list[str]:
 
 
 def told_apart(paths: Sequence[Path], runs: Sequence[Run]) -> list[str]:
-    """The settings that the sweeps among the paths vary: each value gets a row of its own."""
+    """Return the settings that the sweeps among the paths vary; each value gets its own row."""
     keys = [key for sweep in map(read_sweep, paths) if sweep for key in sweep.keys]
     return list(dict.fromkeys(swept_settings(runs, keys)))
 
 
 def swept_settings(runs: Sequence[Run], keys: Sequence[str]) -> list[str]:
-    """The full names of the settings that a sweep over these keys varies besides the seed.
+    """Return the full names of the settings that a sweep over these keys varies besides the seed.
 
-    Strategies, streams and scenarios are shown apart anyway. A bare name such as `lr` is looked for
-    in every group, and a group such as `model` is shown apart by the name chosen in it.
+    Strategies, streams and scenarios have separate rows anyway. A bare name such as `lr` is
+    searched in every group, and the runs of a group such as `model` are separated by the chosen
+    name.
 
     Args:
         runs: The runs of the sweep.
-        keys: What was swept, as it was written.
+        keys: The swept keys, as they were written.
     """
-    known = dict.fromkeys(name for run in runs for name, _ in flatten(run.settings or {}))
+    names = dict.fromkeys(name for run in runs for name, _ in flatten(run.settings or {}))
     return [
         name
         for key in keys
-        for name in known
+        for name in names
         if key not in _APART and (name in (key, f"{key}.name") or name.endswith(f".{key}"))
     ]

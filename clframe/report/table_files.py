@@ -30,10 +30,10 @@ _ARROWS = {True: r"$\uparrow$", False: r"$\downarrow$", None: ""}
 
 
 def as_latex(tables: Sequence[Table]) -> str:
-    r"""Tables for a paper, of the package booktabs.
+    r"""Return tables for a paper, for the package booktabs.
 
-    The best and all that are not significantly worse are bold, as LIBERO prints them; an arrow says
-    which way is better.
+    The best and all that are not significantly worse are bold, as in LIBERO's tables; an arrow
+    shows which way is better.
     """
     blocks = [_latex_table(table) for table in tables]
     return "% \\usepackage{booktabs}\n" + "\n\n".join(blocks) + "\n"
@@ -93,7 +93,7 @@ def _latex_cell(cell: Cell, group: Group) -> str:
 
 
 def escape(text: str) -> str:
-    r"""Text without meaning to LaTeX.
+    r"""Return text without meaning to LaTeX.
 
     >>> escape("split_mnist & 5 %")
     'split\\_mnist \\& 5 \\%'
@@ -102,7 +102,7 @@ def escape(text: str) -> str:
 
 
 def as_csv(tables: Sequence[Table]) -> str:
-    """A line per strategy and metric, unrounded; a place is empty where there is no such number."""
+    """Return a line per strategy and metric, unrounded; a missing number is an empty cell."""
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
     writer.writerow(CSV_HEADS)
@@ -114,14 +114,14 @@ def as_csv(tables: Sequence[Table]) -> str:
                 facts = (table.units.get(metric, ""), better)
                 other = {name: texts[i] for name, texts in table.differences.items()}
                 memory = other.pop(MEMORY, "")
-                words = " ".join(f"{name}={value}" for name, value in other.items())
+                text = " ".join(f"{name}={value}" for name, value in other.items())
                 numbers = _numbers(cell, group, metric)
-                writer.writerow([*map(_as_text, names), *facts, *numbers, memory, _as_text(words)])
+                writer.writerow([*map(_as_text, names), *facts, *numbers, memory, _as_text(text)])
     return stream.getvalue()
 
 
 def _as_text(name: str) -> str:
-    """A name that no spreadsheet takes for a formula."""
+    """Return a name that no spreadsheet treats as a formula."""
     return f"'{name}" if name[:1] in ("=", "+", "-", "@") else name
 
 
@@ -132,11 +132,11 @@ def _numbers(cell: Cell, group: Group, metric: str) -> list[object]:
     summary: Summary = summarize(values, confidence=0.95)
     test = cell.test
     tested = ("", "", "") if test is None else (test.t, test.degrees_of_freedom, test.p_value)
-    known = (summary.standard_error, summary.low, summary.high)
+    numbers = (summary.standard_error, summary.low, summary.high)
     return [
         summary.n,
         summary.mean,
-        *("" if number is None else number for number in known),
+        *("" if number is None else number for number in numbers),
         int(cell.best),
         int(cell.best or cell.not_worse),
         *tested,

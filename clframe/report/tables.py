@@ -25,12 +25,12 @@ _SINGLE_LEGEND = "n=1: a single seed has no standard error and allows no test."
 
 
 def heading(table: Table) -> str:
-    """What the runs of a table have in common."""
+    """Return the stream and scenario of a table."""
     return f"{table.stream}, scenario {table.scenario}"
 
 
 def cell_text(cell: Cell, group: Group) -> str:
-    """Mean and standard error; the number of seeds where it is one or not the group's."""
+    """Return mean and standard error, and the number of seeds if it is one or not the group's."""
     if cell.summary is None:
         return "-"
     mean, error, n = cell.summary.mean, cell.summary.standard_error, cell.summary.n
@@ -41,12 +41,12 @@ def cell_text(cell: Cell, group: Group) -> str:
 
 
 def _error_text(error: float) -> str:
-    """A standard error in the decimals of its mean."""
+    """Return a standard error with the decimals of its mean."""
     return "<0.0001" if 0 < error < 0.5e-4 else format_value(max(error, 0.0001) if error else 0.0)
 
 
 def metric_heading(table: Table, metric: str) -> str:
-    """The metric's name with its unit, marked where lower is better or neither is."""
+    """Return the metric's name with its unit, marked if lower is better or neither is."""
     unit = table.units.get(metric)
     better = table.better.get(metric, True)
     mark = "" if better else _LOWER if better is False else _NEITHER
@@ -54,7 +54,7 @@ def metric_heading(table: Table, metric: str) -> str:
 
 
 def legend(tables: Sequence[Table]) -> list[str]:
-    """The sentences that explain the marks used in the tables."""
+    """Return the sentences that explain the marks used in the tables."""
     lines = [_ERROR_LEGEND]
     if any(len(table.groups) > 1 for table in tables):
         lines.insert(0, _BEST_LEGEND)
@@ -69,7 +69,7 @@ def legend(tables: Sequence[Table]) -> list[str]:
 
 
 def as_text(tables: Sequence[Table], width: int | None = None) -> str:
-    """Tables for a terminal; wider ones than `width` characters continue below."""
+    """Return tables for a terminal; tables wider than `width` characters continue below."""
     blocks = []
     for table in tables:
         lines = [printable(heading(table)), *_text_rows(table, width)]
@@ -106,7 +106,7 @@ def _text_rows(table: Table, width: int | None) -> list[str]:
 
 
 def align(columns: Sequence[Sequence[str]]) -> list[str]:
-    """Columns of texts as lines, the first of each ruled off."""
+    """Return columns of texts as lines, with a rule below the first."""
     columns = [[printable(text) for text in column] for column in columns]
     widths = [max(map(len, column)) for column in columns]
     rows = [
@@ -117,7 +117,7 @@ def align(columns: Sequence[Sequence[str]]) -> list[str]:
 
 
 def as_markdown(tables: Sequence[Table]) -> str:
-    """Markdown tables; the best and all not significantly worse are bold, as LIBERO prints them."""
+    """Return Markdown tables; the best and all not significantly worse are bold, as in LIBERO's."""
     blocks = []
     for table in tables:
         heads = ["strategy", "n", *(metric_heading(table, metric) for metric in table.metrics)]
@@ -146,14 +146,14 @@ def as_markdown(tables: Sequence[Table]) -> str:
 
 
 def plain(text: str) -> str:
-    """Text without meaning to Markdown or HTML."""
+    """Return text without meaning to Markdown or HTML."""
     for character in "\\`*_{}[]<>#|~":
         text = text.replace(character, "\\" + character)
     return " ".join(text.split())
 
 
 def as_json(tables: Sequence[Table]) -> str:
-    """Everything in the tables, unrounded; null where there is no test."""
+    """Return everything in the tables, unrounded; null if there is no test."""
     content = {"schema": 1, "alpha": ALPHA, "tables": [_table_object(table) for table in tables]}
     return json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 

@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
     from clframe.core.results import Result
 
-_MOST_TASKS = 6  # lines of panels beyond which only the mean over tasks is drawn
+_MOST_TASKS = 6  # With more tasks, only the mean over tasks is drawn.
 
 
 def perturbed_results(results: Sequence[Result]) -> bool:
-    """Whether all results have tensors that can be laid over each other."""
+    """Return whether all results have tensors of the same shape."""
     shapes = {
         (tuple(r.matrix.rows), tuple(r.matrix.columns), *_keys(r)) if r.tensor else None
         for r in results
@@ -34,14 +34,14 @@ def _keys(result: Result) -> tuple[tuple[str, ...], tuple[float, ...]]:
 
 
 def tensor_curves(results: Sequence[Result], width: float | None = None) -> Figure:
-    """Success over the run: a panel per task and axis, a line per level; means over results.
+    """Draw success over the run: a panel per task and axis, a line per level; means over results.
 
-    The first line of panels is the mean over the tasks learned so far. A task is drawn from the
-    row on that learned it, as far as it was measured.
+    The first line of panels is the mean over the tasks learned so far. A task is drawn from the row
+    that learned it, as far as it was measured.
 
     Args:
-        results: At least one, for all of which `perturbed_results` holds.
-        width: Inches of the figure; None for what its panels need.
+        results: At least one result, for all of which `perturbed_results` holds.
+        width: Inches of the figure; None for the width of its panels.
     """
     first = results[0]
     axes, levels = first.tensor.axes, first.tensor.levels
@@ -73,22 +73,22 @@ def tensor_curves(results: Sequence[Result], width: float | None = None) -> Figu
 
 
 def _all_levels(result: Result) -> NDArray[np.float64]:
-    """By row, column, axis and level, beginning with level 0, which is the matrix."""
+    """Return the values by row, column, axis and level; level 0 is the matrix."""
     tensor, plain = result.tensor.values, result.matrix.values
     zero = np.repeat(plain[:, :, None, None], tensor.shape[2], axis=2)
     return np.concatenate([zero, tensor], axis=3)
 
 
 def _mean_of_known(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The mean over the tasks that were measured; NaN where none was."""
-    known = ~np.isnan(values)
-    count = known.sum(axis=1)
-    total = np.where(known, values, 0.0).sum(axis=1)
+    """Return the mean over the measured tasks; NaN if there are none."""
+    measured = ~np.isnan(values)
+    count = measured.sum(axis=1)
+    total = np.where(measured, values, 0.0).sum(axis=1)
     return np.where(count > 0, total / np.maximum(count, 1), np.nan)
 
 
 def _draw(panel: Axes, values: NDArray[np.float64], levels: Sequence[float]) -> None:
-    """A line per level, the lighter the further from the demonstrations."""
+    """Draw a line per level, the lighter the further from the demonstrations."""
     for k, level in enumerate(levels):
         shade = k / max(1, len(levels) - 1)
         color = (0.10 + 0.78 * shade, 0.30 + 0.22 * shade, 0.55 - 0.38 * shade)

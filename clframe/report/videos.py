@@ -1,4 +1,4 @@
-"""The videos of a run on its page: inside it, up to a bound."""
+"""The videos of a run on its page: embedded, up to a maximum size."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from clframe.report.page_blocks import Block, Details, ImageBlock, Notes, Text
 
 FOLDER = "videos"
 MOST = 12_000_000
-"""Bytes of videos within one page; the newest come first."""
+"""Maximum bytes of videos within one page; the newest come first."""
 _HEADS = {".gif": (b"GIF8", 0, "image/gif"), ".mp4": (b"ftyp", 4, "video/mp4")}
 
 
 def videos(folder: Path, experiences: list[str]) -> Iterator[Block]:
-    """The video of each experience; nothing where the run has none.
+    """Yield the video of each experience; nothing if the run has none.
 
     Args:
         folder: The run folder.
-        experiences: Their names in the order of learning.
+        experiences: Names of the experiences in the order of learning.
     """
-    found = _found(folder / FOLDER)
-    if not found:
+    files = _found(folder / FOLDER)
+    if not files:
         return
     left = MOST
     shown: list[Block] = []
     left_out: list[str] = []
-    for number, path in reversed(found):
+    for number, path in reversed(files):
         name = experiences[number] if number < len(experiences) else f"experience {number}"
         content = _content(path, left)
         if content is None:
@@ -40,21 +40,21 @@ def videos(folder: Path, experiences: list[str]) -> Iterator[Block]:
         video = ImageBlock(data_address(kind, content), title, video=kind.startswith("video"))
         shown.append(Details(title, [video], opened=not shown))
     yield Text(
-        "An episode of each task learned so far, after each experience; a green frame is a goal "
-        "reached."
+        "An episode of each task learned so far, after each experience; a green frame means that "
+        "the goal was reached."
     )
     yield from shown
     if left_out:
-        yield Notes([f"Not within this page, but in '{FOLDER}': {', '.join(reversed(left_out))}."])
+        yield Notes([f"Not on this page, but in '{FOLDER}': {', '.join(reversed(left_out))}."])
 
 
 def data_address(kind: str, content: bytes) -> str:
-    """The content of a file as an address that a page can hold."""
+    """Return the content of a file as an address within a page."""
     return f"data:{kind};base64,{base64.b64encode(content).decode()}"
 
 
 def _found(folder: Path) -> list[tuple[int, Path]]:
-    """Videos by the number of their experience."""
+    """Return videos by the number of their experience."""
     if folder.is_symlink() or not folder.is_dir():
         return []
     named = [
@@ -68,7 +68,7 @@ def _is_plain(path: Path) -> bool:
 
 
 def _content(path: Path, room: int) -> bytes | None:
-    """A video; None where it is too large or not what its name says."""
+    """Return a video, or None if it is too large or not of the type in its name."""
     head, start, _ = _HEADS[path.suffix]
     try:
         if path.stat().st_size > room:

@@ -1,1 +1,1 @@
-"""Where a run comes from and whether it is what it says: verifying runs from their checkpoints."""
+"""Verify, fork and bundle runs with their checkpoints."""

@@ -1,8 +1,8 @@
-"""A new lifetime from the end of any experience of a run.
+"""Fork a run: start a new run from the end of any of its experiences.
 
-It has other settings, another strategy, another order of what is to come, or other data, and is a
-run like any other. Its first checkpoint is the parent's state (a link, not a copy);
-:mod:`clframe.checkpoint.adapt` says what is taken over from it.
+The child has other settings, another strategy, another order of the remaining experiences, or other
+data, and is a run like any other. Its first checkpoint is the parent's state (a link, not a copy);
+:mod:`clframe.checkpoint.adapt` defines what it takes over.
 """
 
 from __future__ import annotations
@@ -43,24 +43,25 @@ _NOT_COMPARED = (
     "fork",
     "plugin_path",
 )
-"""What of a config changes nothing of what is learned."""
+"""Config entries that do not affect training."""
 
 
 def fork(parent: str | Path, at: str | int, **values: Any) -> Result:
-    """Begin a new run at the end of an experience of another one.
+    """Start a new run from the end of an experience of another one.
 
     Args:
-        parent: The run folder to begin from, which kept the state after that experience.
-        at: After which experience: its name or number (1 is the first; 0 is the untrained model).
-        **values: What is to be other than in the parent, as :func:`clframe.fit` takes it:
-            ``strategy="er"``, ``max_epochs=2``, ``experience_order=[0, 1, 3, 2]``. What was
-            learned already must stay what it was.
+        parent: The run folder to fork, which kept the state after that experience.
+        at: The last experience to keep: its name or number (1 is the first; 0 is the untrained
+            model).
+        **values: Changes from the parent, as arguments of :func:`clframe.fit`: ``strategy="er"``,
+            ``max_epochs=2``, ``experience_order=[0, 1, 3, 2]``. Experiences learned already must
+            stay unchanged.
 
     Returns:
-        The child's result; ``result.fork`` says where it began. Rows up to there are the parent's.
+        The child's result; ``result.fork`` is its origin. Rows up to there are the parent's.
 
     Raises:
-        ClframeError: There is no such run or state, or something given cannot be used.
+        ClframeError: There is no such run or state, or a value is invalid.
 
     Example:
         >>> import clframe, tempfile
@@ -84,18 +85,18 @@ def fork(parent: str | Path, at: str | int, **values: Any) -> Result:
     return begin(Parent(path), at, changed_config(path, values))
 
 
-def fork_words(path: Path, at: str | int, words: Sequence[str]) -> Result:
-    """The same from the words of the command line."""
-    return begin(Parent(path), at, compose_forked(str(path), words))
+def fork_words(path: Path, at: str | int, overrides: Sequence[str]) -> Result:
+    """Fork a run with arguments of the command line."""
+    return begin(Parent(path), at, compose_forked(str(path), overrides))
 
 
 def begin(parent: Parent, at: str | int, config: RunConfig) -> Result:
-    """Learn what is to come, from a state of the parent.
+    """Learn the remaining experiences from a state of the parent.
 
     Args:
-        parent: The run.
-        at: After which experience.
-        config: The child's, without its beginning.
+        parent: The parent run.
+        at: The last experience to keep.
+        config: The child's config, without its origin.
     """
     parent.check_idle()
     learned = parent.learned(at)
@@ -106,47 +107,47 @@ def begin(parent: Parent, at: str | int, config: RunConfig) -> Result:
         _say_changes(parent, built)
         if repeated:
             warn_user(
-                f"'{parent.names[-1]}' was the last that '{parent.path}' learned, after which a "
-                "method prepares nothing for what comes next: it is learned again"
+                f"'{parent.names[-1]}' was the last experience of '{parent.path}', after which a "
+                "method prepares nothing for the next one: it is learned again"
             )
         return run(built.learner, built.stream, built.strategy, built.folder)
 
 
 def changed_config(path: Path, values: Mapping[str, Any]) -> RunConfig:
-    """The description of a run with other values, as :func:`clframe.fit` takes them."""
+    """Return the description of a run with other arguments of :func:`clframe.fit`."""
     for name in _OWN:
         if name in values:
-            raise SettingError(f"fork makes a run of its own and takes no {name}")
+            raise SettingError(f"a fork is a new run and takes no {name}")
     content = read_content(path)
-    given = dict(values)
-    known = {entry.name for entry in dataclasses.fields(RunConfig)}
-    if "lr" in given:
-        given["optimizer"] = {**content["optimizer"], "lr": given.pop("lr")}
-    trainer = {name: given.pop(name) for name in list(given) if name not in known}
+    changes = dict(values)
+    fields = {entry.name for entry in dataclasses.fields(RunConfig)}
+    if "lr" in changes:
+        changes["optimizer"] = {**content["optimizer"], "lr": changes.pop("lr")}
+    trainer = {name: changes.pop(name) for name in list(changes) if name not in fields}
     for group, more in (("trainer", trainer), ("checkpoint", {})):
-        content[group] = {**content[group], **(given.pop(group, None) or {}), **more}
-    # What a run was made of in Python has to be given again, and cannot be read.
+        content[group] = {**content[group], **(changes.pop(group, None) or {}), **more}
+    # Python objects of a run cannot be read from its config and must be given again.
     for name in ("stream", "model"):
-        if name in given:
+        if name in changes:
             content[name] = {}
-    if "strategy" in given:
-        given.setdefault("strategy_name", None)
+    if "strategy" in changes:
+        changes.setdefault("strategy_name", None)
     content.pop("fork", None)
-    named = given.pop("plugin_path", None)
+    named = changes.pop("plugin_path", None)
     if named is not None:
-        content |= {"plugin_path": [str(one) for one in as_list(named)], "plugin_files": None}
-    typed = [f"{name}={value}" for name, value in given.items()]
-    typed += [f"plugin_path={one}" for one in (content["plugin_path"] or ()) if named is not None]
-    if "logger" not in given:
+        content |= {"plugin_path": [str(file) for file in as_list(named)], "plugin_files": None}
+    typed = [f"{name}={value}" for name, value in changes.items()]
+    typed += [f"plugin_path={file}" for file in (content["plugin_path"] or ()) if named is not None]
+    if "logger" not in changes:
         check_places(content, path, typed)
     content["overrides"] = None
-    return RunConfig.from_content(content, path, typed).replace(**given)
+    return RunConfig.from_content(content, path, typed).replace(**changes)
 
 
 def _begun(parent: Parent, state: Mapping[str, Any], config: RunConfig) -> RunConfig:
-    """The child's description, with where it begins."""
+    """Return the child's description, with its origin."""
     if config.run_dir is False:
-        raise SettingError("a fork is written to a folder, which run_dir=False does not give")
+        raise SettingError("a fork needs a run folder; leave run_dir=False out")
     folder = config.run_dir
     if folder is None:
         name = config.strategy_name or "forked"
@@ -170,7 +171,7 @@ def _name_of_stream(config: RunConfig) -> str:
 
 
 def relative(parent: Path, child: Path) -> str:
-    """The parent's folder as seen from the child's; absolute where there is no way."""
+    """Return the parent's folder relative to the child's; absolute if there is no such path."""
     try:
         return Path(os.path.relpath(parent.resolve(), child.resolve())).as_posix()
     except ValueError:  # on another drive
@@ -178,7 +179,7 @@ def relative(parent: Path, child: Path) -> str:
 
 
 def _say_changes(parent: Parent, built: Built) -> None:
-    """Note what is other than in the parent, and say what becomes of plugins."""
+    """Record the changes from the parent, and report plugins that are new or gone."""
     origin = built.content["fork"]
     before, now = parent.content["strategy"], built.content["strategy"]
     if before.keys() != now.keys():
@@ -186,20 +187,20 @@ def _say_changes(parent: Parent, built: Built) -> None:
     origin["changed"] += differences(parent.content, built.content)
     for name in now:
         if name not in before:
-            warn_user(f"plugin '{name}' is new at the fork and begins fresh")
+            warn_user(f"plugin '{name}' is new at the fork and starts fresh")
     for name in before:
         if name not in now:
             warn_user(f"plugin '{name}' is gone at the fork and its state is dropped")
 
 
 def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """The settings in which two configs differ, as the second has them.
+    """Return the settings in which two configs differ, with the second one's values.
 
     >>> differences({"seed": 0, "optimizer": {"lr": 0.1}}, {"seed": 0, "optimizer": {"lr": 0.2}})
     ['optimizer.lr=0.2']
     """
     old, new = (
-        dict(leaves({key: value for key, value in one.items() if key not in _NOT_COMPARED}))
-        for one in (before, now)
+        dict(leaves({key: value for key, value in config.items() if key not in _NOT_COMPARED}))
+        for config in (before, now)
     )
     return [f"{name}={override_value(new.get(name))}" for name in new if new[name] != old.get(name)]

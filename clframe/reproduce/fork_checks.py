@@ -1,4 +1,4 @@
-"""What was learned before a fork stays what it was: the first difference is named and refused."""
+"""Check that a fork keeps the experiences learned before it; the first difference is an error."""
 
 from __future__ import annotations
 
@@ -21,29 +21,29 @@ _OF_STREAM = ("stream", "scenario", "seed")
 
 
 def check_prefix(parent: Parent, learned: int, built: Built, config: RunConfig) -> None:
-    """Refuse a child in which anything that its parent has learned would be something else.
+    """Refuse a child that would change an experience its parent has learned.
 
     Args:
-        parent: The run that is forked.
-        learned: After how many experiences.
+        parent: The run to fork.
+        learned: Number of experiences to keep.
         built: The child.
-        config: Of the child.
+        config: The child's config.
 
     Raises:
-        ClframeError: With the first difference.
+        ClframeError: Names the first difference.
     """
     stream = built.stream
     names = [experience.name for experience in stream]
-    for place, (was, now) in enumerate(zip(parent.names[:learned], [*names, None], strict=False)):
+    for index, (was, now) in enumerate(zip(parent.names[:learned], [*names, None], strict=False)):
         if was != now:
             raise RunFolderError(
                 f"run '{parent.path}' cannot be forked after {learned} experiences: the one of "
-                f"number {place + 1} was '{was}' and would be '{now or 'none'}', but what was "
-                "learned already stays; change what comes after it"
+                f"number {index + 1} was '{was}' and would be '{now or 'none'}', but learned "
+                "experiences must stay; change only later ones"
             )
     if learned >= len(names):
         raise SettingError(
-            f"after '{parent.names[learned - 1]}' nothing is left of stream '{stream.name}' to "
+            f"after '{parent.names[learned - 1]}' stream '{stream.name}' has nothing left to "
             "learn: give more data, or fork at an earlier experience"
         )
     same = "object" not in parent.content["stream"] and all(
@@ -53,17 +53,16 @@ def check_prefix(parent: Parent, learned: int, built: Built, config: RunConfig) 
     if record is None or any(name not in record.experiences for name in parent.names[:learned]):
         _compare_unrecorded(parent, learned, stream, same, config)
     elif not same or record.own_data or parent.content.get("plugin_path"):
-        # The parent's folder may have changed since; only what it recorded says what it learned.
+        # The parent's folder may have changed since; only its record tells what it learned.
         _compare(parent, learned, built, record)
     if names[learned:] != parent.names[learned:]:
         _check_plugins(parent, built)
 
 
 def _compare(parent: Parent, learned: int, built: Built, record: DataRecord) -> None:
-    """Compare tasks and data up to the fork with what the parent recorded.
+    """Compare tasks and data up to the fork with the parent's record.
 
-    A task that comes later may have other test data: what the parent measured on it becomes
-    unknown.
+    A later task may have other test data: the parent's results on it become unknown.
     """
     stream = built.stream
     past = stream.experiences[:learned]
@@ -72,20 +71,20 @@ def _compare(parent: Parent, learned: int, built: Built, record: DataRecord) -> 
         if was != now:
             raise RunFolderError(
                 f"run '{parent.path}' cannot be forked so: experience '{experience.name}' taught "
-                f"{_words(was)} and would teach {_words(now)}"
+                f"{_task_text(was)} and would teach {_task_text(now)}"
             )
     before = {task.name for experience in past for task in experience.tasks}
     changes = record.changes(past, [task for task in stream.tasks if task.name in before])
     if changes:
         raise RunFolderError(
             f"run '{parent.path}' cannot be forked with this data: {listed(changes)}. Put the "
-            "old data back and add new experiences only"
+            "old data back and only add new experiences"
         )
     later = [task for task in stream.tasks if task.name not in before]
     other = [task.name for task in later if record.test_changed(task)]
     if other:
         built.content["fork"]["remeasured"] = other
-    learned_before = DataRecord({one.name: record.experiences[one.name] for one in past})
+    learned_before = DataRecord({e.name: record.experiences[e.name] for e in past})
     for name, (n, total) in learned_before.trained_on(later).items():
         warn_user(f"{n:,} of {total:,} test samples of task '{name}' were learned before the fork")
 
@@ -93,18 +92,18 @@ def _compare(parent: Parent, learned: int, built: Built, record: DataRecord) -> 
 def _compare_unrecorded(
     parent: Parent, learned: int, stream: Stream, same: bool, config: RunConfig
 ) -> None:
-    """Do the same for a run of an older version, which recorded no more than its settings."""
+    """Compare with a run of an older version, which recorded only its settings."""
     first = stream.experiences[0]
     if learned and ids_of(first.data) is not None:
         raise RunFolderError(
-            f"run '{parent.path}' cannot be forked: it has no record of what it learned "
-            f"('{DATA}'), so nothing says that this data is the same. Learn it again"
+            f"run '{parent.path}' cannot be forked: it has no record of its data "
+            f"('{DATA}'), so this data may differ. Train it again"
         )
     if same:
         return
     if "object" in parent.content["stream"]:
-        known = parent.state_after(learned)["identity"].get("data", {})
-        if learned and known.get(first.name) != fingerprint(first.data):
+        sums = parent.state_after(learned)["identity"].get("data", {})
+        if learned and sums.get(first.name) != fingerprint(first.data):
             raise _other_data(parent, first.name)
         return
     named = None if config.plugin_files else config.plugin_paths  # by the user, for this fork
@@ -116,7 +115,7 @@ def _compare_unrecorded(
             raise _other_data(parent, was.name)
 
 
-def _words(tasks: list[list[Any]]) -> str:
+def _task_text(tasks: list[list[Any]]) -> str:
     index, name, outputs = tasks[0]
     return f"'{name}' (number {index}, outputs {outputs})"
 
@@ -124,12 +123,12 @@ def _words(tasks: list[list[Any]]) -> str:
 def _other_data(parent: Parent, name: str) -> RunFolderError:
     return RunFolderError(
         f"run '{parent.path}' cannot be forked so: experience '{name}' was learned from other data "
-        "than it would have; change what comes after the fork"
+        "than it would have; change only data after the fork"
     )
 
 
 def _check_plugins(parent: Parent, built: Built) -> None:
-    """Refuse another order to a method that looked at the one that was to come."""
+    """Reject reordering for methods that looked at the order in advance."""
     kept: list[Any] = [
         plugin for plugin in built.learner.plugins.ordered if plugin.capabilities.order_dependent
     ]
@@ -137,5 +136,5 @@ def _check_plugins(parent: Parent, built: Built) -> None:
         if plugin.name in parent.content["strategy"]:
             raise RunFolderError(
                 f"run '{parent.path}' cannot be forked into another order or other data: plugin "
-                f"'{plugin.name}' had learned for those that were to come"
+                f"'{plugin.name}' prepared for the original ones"
             )

@@ -1,8 +1,8 @@
-"""Several orders of one stream, learned as a tree: what they begin with in common is learned once.
+"""Learn several orders of one stream as a tree: common prefixes are learned once.
 
-The first order is a run from the untrained model. Each other one is forked from the run that it
-shares most with, where they part. So exactly the distinct prefixes are learned, and every order has
-a run folder of its own, equal to that of the run made straight.
+The first order is a run from the untrained model. Each other order is forked from the run with the
+longest common prefix, where the two diverge. So each distinct prefix is learned exactly once, and
+every order has its own run folder, identical to that of a direct run.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ _TAKEN = ("run_dir", "sweep_dir", "resume", "trainer.experience_order", "experie
 
 
 @dataclass(frozen=True)
-class Part:
+class Branch:
     """One order of a tree.
 
     Args:
-        name: Of its run folder.
+        name: Name of its run folder.
         order: The experiences.
-        parent: The order that it is forked from; None for one that begins untrained.
-        at: After how many experiences.
+        parent: The order that it is forked from; None if it starts untrained.
+        at: Number of experiences before the fork.
     """
 
     name: str
@@ -48,13 +48,13 @@ class Part:
 
 @dataclass(frozen=True)
 class Learned:
-    """What became of a tree.
+    """The outcome of a tree.
 
     Args:
         nodes: Distinct prefixes of the orders.
-        learned: Experiences that were learned, by what the runs' events say.
+        learned: Experiences that were learned, according to the runs' events.
         total: Experiences of all orders.
-        text: The tree in lines.
+        text: The tree as text.
     """
 
     nodes: int
@@ -64,49 +64,49 @@ class Learned:
 
 
 def read_orders(text: str) -> list[Order]:
-    """Orders as they are typed: numbers or names with commas between, orders with semicolons.
+    """Parse orders: numbers or names separated by commas, orders separated by semicolons.
 
     >>> read_orders("0,1,2; 0,2,1")
     [(0, 1, 2), (0, 2, 1)]
     """
     orders: list[Order] = []
-    for part in filter(None, (one.strip() for one in text.split(";"))):
-        words = [word.strip() for word in part.strip("[]").split(",")]
-        if not all(words):
-            raise SettingError(f"--orders: '{part}' has an empty place; write 0,1,2;0,2,1")
-        orders.append(tuple(int(word) if word.isdecimal() else word for word in words))
+    for order in filter(None, (item.strip() for item in text.split(";"))):
+        items = [item.strip() for item in order.strip("[]").split(",")]
+        if not all(items):
+            raise SettingError(f"--orders: '{order}' has an empty place; write 0,1,2;0,2,1")
+        orders.append(tuple(int(item) if item.isdecimal() else item for item in items))
     if not orders:
         raise SettingError("--orders needs at least one order, such as 0,1,2;0,2,1")
     return orders
 
 
-def plan(orders: Sequence[Order]) -> list[Part]:
-    """Each order with the one before it that it shares most with.
+def plan(orders: Sequence[Order]) -> list[Branch]:
+    """Return each order with the earlier order of the longest common prefix.
 
     >>> [(part.parent, part.at) for part in plan([(0, 1, 2), (0, 2, 1), (0, 2, 1, 3)[:3][::-1]])]
     [(None, 0), ('order1', 1), (None, 0)]
 
     Raises:
-        SettingError: An order is there twice.
+        SettingError: An order is listed twice.
     """
-    parts: list[Part] = []
+    branches: list[Branch] = []
     for number, order in enumerate(orders, 1):
-        best = Part("", ())
+        best = Branch("", ())
         at = 0
-        for other in parts:
+        for other in branches:
             if other.order == order:
-                raise SettingError(f"--orders has {_words(order)} twice; each is learned once")
+                raise SettingError(f"--orders has {_order_text(order)} twice; list each order once")
             common = shared(order, other.order)
             if common > at:
                 best, at = other, common
-        parts.append(Part(f"order{number}", order, best.name or None, at))
-    return parts
+        branches.append(Branch(f"order{number}", order, best.name or None, at))
+    return branches
 
 
-def shared(one: Order, other: Order) -> int:
-    """How many experiences two orders begin with in common."""
+def shared(first: Order, second: Order) -> int:
+    """Return the length of the common prefix of two orders."""
     count = 0
-    for a, b in zip(one, other, strict=False):
+    for a, b in zip(first, second, strict=False):
         if a != b:
             break
         count += 1
@@ -114,7 +114,7 @@ def shared(one: Order, other: Order) -> int:
 
 
 def nodes(orders: Sequence[Order]) -> int:
-    """How many distinct prefixes orders have.
+    """Return the number of distinct prefixes of orders.
 
     >>> nodes([(0, 1, 2), (0, 2, 1)])
     5
@@ -122,75 +122,80 @@ def nodes(orders: Sequence[Order]) -> int:
     return len({order[:length] for order in orders for length in range(1, len(order) + 1)})
 
 
-def learn_orders(orders: Sequence[Order], out: Path, words: Sequence[str]) -> Learned:
-    """Learn all orders; what is finished stays, what was stopped is continued.
+def learn_orders(orders: Sequence[Order], out: Path, overrides: Sequence[str]) -> Learned:
+    """Learn all orders; keep finished runs, and continue stopped ones.
 
     Args:
-        orders: Of the stream's experiences.
+        orders: Orders of the stream's experiences.
         out: The folder of the runs.
-        words: Their settings, as on the command line.
+        overrides: Settings of all runs, as on the command line.
 
     Raises:
-        ClframeError: Something given cannot be used.
+        ClframeError: A setting is invalid.
     """
-    for word in words:
-        if word.partition("=")[0] in _TAKEN:
-            raise SettingError(f"'{word}': --orders gives every run its folder and its order")
-    words = ["checkpoint.every_experience=true", *words]
-    parts = plan(orders)
-    for part in parts:
-        folder = RunFolder(out / part.name)
+    for override in overrides:
+        if override.partition("=")[0] in _TAKEN:
+            raise SettingError(f"'{override}': --orders sets the folder and the order of every run")
+    overrides = ["checkpoint.every_experience=true", *overrides]
+    branches = plan(orders)
+    for branch in branches:
+        folder = RunFolder(out / branch.name)
         if folder.config.exists():
-            _check_same(folder, part)
+            _check_same(folder, branch)
         if folder.results.exists():
-            warn_user(f"{part.name} is there already")
+            warn_user(f"{branch.name} already exists")
             continue
-        warn_user(f"{part.name}: {_words(part.order)}{_beginning(part)}")
-        _learn(part, folder, out, words)
-    learned = sum(learned_in(out / part.name) for part in parts)
-    total = sum(len(part.order) for part in parts)
-    text = f"{nodes(orders)} distinct prefixes of {len(parts)} orders, {learned} experiences "
+        warn_user(f"{branch.name}: {_order_text(branch.order)}{_beginning(branch)}")
+        _learn(branch, folder, out, overrides)
+    learned = sum(learned_in(out / branch.name) for branch in branches)
+    total = sum(len(branch.order) for branch in branches)
+    text = f"{nodes(orders)} distinct prefixes of {len(branches)} orders, {learned} experiences "
     text += f"learned instead of {total}; clframe compare {out} shows the tree"
     return Learned(nodes(orders), learned, total, text)
 
 
-def _learn(part: Part, folder: RunFolder, out: Path, words: Sequence[str]) -> None:
+def _learn(branch: Branch, folder: RunFolder, out: Path, overrides: Sequence[str]) -> None:
     if folder.config.exists():
         config = compose_resumed(str(folder.path), (), ())
         with launch.command(["fit", f"resume={folder.path}"]):
             fit_config(config)
         return
-    own = [f"trainer.experience_order={override_value(list(part.order))}", f"run_dir={folder.path}"]
-    own += [word for word in words if word.startswith("progress=")]  # which no config holds
-    if part.parent is None:
-        with launch.command(["fit", *words, *own]):
-            fit_config(compose([*words, *own]))
+    own = [
+        f"trainer.experience_order={override_value(list(branch.order))}",
+        f"run_dir={folder.path}",
+    ]
+    own += [
+        override for override in overrides if override.startswith("progress=")
+    ]  # not part of a config
+    if branch.parent is None:
+        with launch.command(["fit", *overrides, *own]):
+            fit_config(compose([*overrides, *own]))
         return
-    parent = out / part.parent
-    with launch.command(["fork", str(parent), "--at", str(part.at), *own]):
-        fork_words(parent, part.at, own)
+    parent = out / branch.parent
+    with launch.command(["fork", str(parent), "--at", str(branch.at), *own]):
+        fork_words(parent, branch.at, own)
 
 
-def _beginning(part: Part) -> str:
-    return "" if part.parent is None else f", from {part.parent} after {part.at}"
+def _beginning(branch: Branch) -> str:
+    return "" if branch.parent is None else f", from {branch.parent} after {branch.at}"
 
 
-def _check_same(folder: RunFolder, part: Part) -> None:
+def _check_same(folder: RunFolder, branch: Branch) -> None:
     """Refuse a folder that holds another order."""
     order = read_content(folder.path)["trainer"].get("experience_order")
-    if order != list(part.order):
+    if order != list(branch.order):
         raise RunFolderError(
-            f"'{folder.path}' holds the order {_words(order or ['as it comes'])}, not "
-            f"{_words(part.order)}; give another --out"
+            f"'{folder.path}' holds the order {_order_text(order or ['as it comes'])}, not "
+            f"{_order_text(branch.order)}; give another --out"
         )
 
 
 def learned_in(run: Path) -> int:
-    """How many experiences a run has learned itself, by what its events say."""
+    """Return how many experiences a run has learned itself, according to its events."""
     count = 0
     for event in _events(run / EVENTS):
         if event.get("event") == "fork":
-            count = 0  # those before are the parent's
+            count = 0  # Earlier ones are the parent's.
         count += event.get("event") == "experience"
     return count
 
@@ -200,5 +205,5 @@ def _events(path: Path) -> list[Mapping[str, Any]]:
     return [json.loads(line) for line in lines if line.strip()]
 
 
-def _words(order: Sequence[int | str]) -> str:
+def _order_text(order: Sequence[int | str]) -> str:
     return ",".join(map(str, order))

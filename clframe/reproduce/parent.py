@@ -1,4 +1,4 @@
-"""A run that others begin from: what it has learned, and the states it has kept of that."""
+"""A run to fork: its experiences and the states that it has kept."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from clframe.utils.lock import Lock
 
 
 class Parent:
-    """The folder of a run that is to be forked.
+    """The folder of a run to fork.
 
     Args:
-        path: Where it is.
+        path: Path of the folder.
 
     Raises:
-        RunFolderError: It is no run folder.
+        RunFolderError: It is not a run folder.
     """
 
     def __init__(self, path: Path) -> None:
@@ -36,33 +36,33 @@ class Parent:
         self.finished = RunFolder(path).results.exists()
 
     def check_idle(self) -> None:
-        """Refuse a run that is being learned: its end is not known yet.
+        """Refuse a run that is still being trained: its end is not known yet.
 
         Raises:
-            RunFolderError: With the process that learns it.
+            RunFolderError: Names the process that trains it.
         """
-        place = self.path / ".lock"
-        if not place.exists():
+        path = self.path / ".lock"
+        if not path.exists():
             return
         lock = Lock(
-            place,
+            path,
             lambda holder: RunFolderError(
-                f"run '{self.path}' is being learned by {holder}; fork it when that has ended"
+                f"run '{self.path}' is being trained by {holder}; fork it when that has ended"
             ),
         )
-        with contextlib.suppress(OSError):  # a folder that cannot be written is learned by nobody
+        with contextlib.suppress(OSError):  # Nobody trains in a folder that cannot be written.
             lock.take()
         lock.release()
 
     @cached_property
     def kept(self) -> dict[int, dict[str, Any]]:
-        """What is noted of the states between two experiences, by how many had been learned."""
-        found: dict[int, dict[str, Any]] = {}
+        """The notes of states between two experiences, by number of learned experiences."""
+        states: dict[int, dict[str, Any]] = {}
         for note in notes(self.path):
             learned = note["position"].get("experiences_learned")
             if learned is not None and note["position"]["rows"] > learned:
-                found.setdefault(learned, note)
-        return found
+                states.setdefault(learned, note)
+        return states
 
     @cached_property
     def names(self) -> list[str]:
@@ -77,7 +77,7 @@ class Parent:
         return rows[1:]
 
     def learned(self, at: str | int) -> int:
-        """How many experiences had been learned with the one of this name or number.
+        """Return how many experiences were learned up to the one of this name or number.
 
         Raises:
             SettingError: It has learned no such experience.
@@ -93,17 +93,17 @@ class Parent:
         number = int(at)
         if not 0 <= number <= len(self.names):
             raise SettingError(
-                f"run '{self.path}' has learned {len(self.names)} experiences; there is none of "
+                f"run '{self.path}' has learned {len(self.names)} experiences; there is no "
                 f"number {number}"
             )
         return number
 
     def ended_with(self, learned: int) -> bool:
-        """Whether its last experience is meant, and a method that others would go on with."""
+        """Return whether this is its last experience and a method would prepare for the next."""
         return self.finished and learned == len(self.names) and bool(self.content["strategy"])
 
     def state_after(self, learned: int) -> dict[str, Any]:
-        """What is noted of the state after so many experiences.
+        """Return the note of the state after this number of experiences.
 
         Raises:
             RunFolderError: It has not kept that state.
@@ -113,8 +113,8 @@ class Parent:
         origin = self.content.get("fork")
         if origin is not None and learned < origin["at"]:
             raise RunFolderError(
-                f"run '{self.path}' began after {origin['at']} experiences of '{origin['run']}': "
-                f"fork that one at {learned}"
+                f"run '{self.path}' started after {origin['at']} experiences of '{origin['run']}': "
+                f"fork that run at {learned}"
             )
         there = ", ".join(map(str, sorted(self.kept))) or "none"
         raise RunFolderError(

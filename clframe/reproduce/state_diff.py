@@ -1,4 +1,4 @@
-"""How far two saved states are apart: tensor by tensor, to the bit."""
+"""Compare two saved states tensor by tensor, bit by bit."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from torch import Tensor
 
 
 class Deviation(NamedTuple):
-    """One place at which two states differ.
+    """An entry in which two states differ.
 
     Args:
-        place: Where, such as ``learner.model.head.weight``.
-        words: How.
-        size: By how much: relative to the size of the saved values for floating numbers, infinite
-            for what cannot differ a little.
+        place: Its path, such as ``learner.model.head.weight``.
+        words: The difference as text.
+        size: Size of the difference: for floating-point numbers relative to the saved values,
+            infinite for anything that cannot differ slightly.
     """
 
     place: str
@@ -25,7 +25,7 @@ class Deviation(NamedTuple):
 
 
 def deviations(saved: Any, fresh: Any, place: str = "") -> Iterator[Deviation]:
-    """All places at which a state that was made again differs from the saved one.
+    """Yield all entries in which a recomputed state differs from the saved one.
 
     >>> list(deviations({"a": 1, "b": [2.0]}, {"a": 1, "b": [2.5]}))
     [Deviation(place='b.0', words='2.0 was saved, 2.5 came out', size=0.25)]
@@ -36,17 +36,17 @@ def deviations(saved: Any, fresh: Any, place: str = "") -> Iterator[Deviation]:
         for key in dict.fromkeys((*saved, *fresh)):
             where = f"{place}.{key}" if place else str(key)
             if key not in saved or key not in fresh:
-                words = "was saved and did not come out" if key in saved else "was not saved"
-                yield Deviation(where, words, float("inf"))
+                difference = "was saved and did not come out" if key in saved else "was not saved"
+                yield Deviation(where, difference, float("inf"))
             else:
                 yield from deviations(saved[key], fresh[key], where)
     elif isinstance(saved, list | tuple) and isinstance(fresh, list | tuple):
         if len(saved) != len(fresh):
-            words = f"{len(saved)} entries were saved, {len(fresh)} came out"
-            yield Deviation(place, words, float("inf"))
+            difference = f"{len(saved)} entries were saved, {len(fresh)} came out"
+            yield Deviation(place, difference, float("inf"))
             return
-        for number, (one, other) in enumerate(zip(saved, fresh, strict=True)):
-            yield from deviations(one, other, f"{place}.{number}")
+        for number, (item, fresh_item) in enumerate(zip(saved, fresh, strict=True)):
+            yield from deviations(item, fresh_item, f"{place}.{number}")
     elif not _same(saved, fresh):
         yield Deviation(
             place, f"{_short(saved)} was saved, {_short(fresh)} came out", _size(saved, fresh)
@@ -54,7 +54,7 @@ def deviations(saved: Any, fresh: Any, place: str = "") -> Iterator[Deviation]:
 
 
 def count_tensors(state: Any) -> int:
-    """How many tensors a state holds."""
+    """Return the number of tensors in a state."""
     if isinstance(state, Tensor):
         return 1
     if isinstance(state, dict):
@@ -68,22 +68,22 @@ def _of_tensors(saved: Tensor, fresh: Tensor, place: str) -> Iterator[Deviation]
     fresh = fresh.detach().cpu()
     saved = saved.detach().cpu()
     if saved.shape != fresh.shape or saved.dtype != fresh.dtype:
-        words = (
+        difference = (
             f"{saved.dtype} of shape {list(saved.shape)} was saved, {fresh.dtype} of shape "
             f"{list(fresh.shape)} came out"
         )
-        yield Deviation(place, words, float("inf"))
+        yield Deviation(place, difference, float("inf"))
         return
     if torch.equal(_bits(saved), _bits(fresh)):
         return
     other = (_bits(saved) != _bits(fresh)).view(saved.numel(), -1).any(1)
-    words = f"{int(other.sum())} of {saved.numel()} numbers differ"
+    difference = f"{int(other.sum())} of {saved.numel()} numbers differ"
     if not saved.is_floating_point():
-        yield Deviation(place, words, float("inf"))
+        yield Deviation(place, difference, float("inf"))
         return
     apart = (saved.double() - fresh.double()).abs().nan_to_num(float("inf")).max()
     scale = saved.double().abs().nan_to_num(0.0, 0.0, 0.0).max().clamp(min=1e-12)
-    yield Deviation(place, f"{words}, at most by {float(apart):.3g}", float(apart / scale))
+    yield Deviation(place, f"{difference}, at most by {float(apart):.3g}", float(apart / scale))
 
 
 def _bits(tensor: Tensor) -> Tensor:

@@ -1,8 +1,8 @@
-"""Whether a run is what it says: its files agree, and an experience learned again gives its bits.
+"""Verify a run: its files agree, and an experience learned again is bit-identical.
 
-A run keeps the state before and after each experience (``checkpoint.every_experience``).
-Anyone can then take one experience, learn it again with the row after it, and compare: at the cost
-of one experience instead of all of them.
+A run keeps the state before and after each experience (``checkpoint.every_experience``). So anyone
+can learn one experience and its row again and compare, at the cost of one experience instead of
+all.
 """
 
 from __future__ import annotations
@@ -38,17 +38,17 @@ from clframe.training.engine import ONE_PROCESS
 from clframe.utils.checksums import check_file, read_sums
 
 _NOT_COMPARED = ("timing", "files", "position", "experiences", "evaluated", "unsaved")
-"""What of a state says how long it took or where it stands, and not what was learned."""
+"""Entries of a state about time and position, which are not compared."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that was looked at.
+    """A checked item.
 
     Args:
-        what: A word or two.
+        what: Its name, in a word or two.
         words: What was found.
-        good: Whether it is as it should be.
+        good: Whether it passed.
     """
 
     what: str
@@ -62,30 +62,30 @@ def verify(
     tolerance: float = 0.0,
     plugin_path: Sequence[str | Path] | None = None,
 ) -> list[Finding]:
-    """Look at a finished run's files, learn one of its experiences again and compare.
+    """Check a finished run's files, learn one of its experiences again and compare.
 
     Args:
         run_dir: The run folder.
-        experience: Which to learn again, by its name or number (1 is the first); None for the last
-            that can be.
-        tolerance: By how much numbers may deviate, relative to the largest of their tensor, on
-            other hardware or with other versions; 0 asks for the same bits.
-        plugin_path: Files of yours to load instead of the run's own plugin files.
+        experience: The experience to learn again, by name or number (1 is the first); None for the
+            last possible one.
+        tolerance: Maximum deviation of numbers on other hardware or versions, relative to the
+            largest of their tensor; 0 requires the same bits.
+        plugin_path: Your own files to load instead of the run's plugin files.
 
     Raises:
-        ClframeError: The run cannot be verified: it is none, has not finished, or has not kept what
-            is needed.
+        ClframeError: The run cannot be verified: there is none, or it is unfinished or has not kept
+            the states.
     """
     folder = RunFolder(Path(run_dir).expanduser())
     folder.read_config()
     if not folder.results.exists():
         raise RunFolderError(
-            f"run '{folder.path}' has not come to its end; finish it with resume={folder.path}"
+            f"run '{folder.path}' is not finished; finish it with resume={folder.path}"
         )
     config = RunConfig.from_folder(folder.path, plugin_path)
     if (learner := name_of(config.learner)) != STREAMS_OWN:
         raise RunFolderError(
-            f"run '{folder.path}' learned from what it did itself (learner={learner}), which its "
+            f"run '{folder.path}' learned from its own actions (learner={learner}), which its "
             "checkpoints do not hold: it cannot be verified by learning an experience again"
         )
     findings = [_checked("files", lambda: _check_files(folder))]
@@ -93,8 +93,8 @@ def verify(
     broken = store.problems()
     if broken:
         number, problem = next(iter(broken.items()))
-        words = f"'{store.state_file(number)}' cannot be used: {problem}"
-        findings.append(Finding("checkpoints", words, good=False))
+        problem_text = f"'{store.state_file(number)}' cannot be used: {problem}"
+        findings.append(Finding("checkpoints", problem_text, good=False))
     else:
         findings.append(Finding("checkpoints", f"{len(store.usable())} whole"))
     if config.fork is not None:
@@ -117,19 +117,19 @@ def verify(
 
 
 def kept_between(store: CheckpointStore) -> dict[int, CheckpointInfo]:
-    """The checkpoints between two experiences, by how many had been learned.
+    """Return the checkpoints between two experiences, by number of learned experiences.
 
-    Ask the store for its problems first: only what was found whole is among them.
+    Call the store's ``problems`` first: only checkpoints found intact are returned.
     """
-    found = ((info.learned, info) for info in store.usable() if info.between)
-    return {learned: info for learned, info in found if learned is not None}
+    infos = ((info.learned, info) for info in store.usable() if info.between)
+    return {learned: info for learned, info in infos if learned is not None}
 
 
 def replayable(folder: RunFolder, kept: dict[int, CheckpointInfo], number: int | None) -> int:
-    """An experience whose start and end have been kept: this one, or the last such.
+    """Return this experience, or the last one, whose start and end have been kept.
 
     Raises:
-        RunFolderError: There is none.
+        RunFolderError: There is no such experience.
     """
     possible = sorted(n for n in kept if n > 0 and n - 1 in kept)
     if number is None and possible:
@@ -144,18 +144,18 @@ def replayable(folder: RunFolder, kept: dict[int, CheckpointInfo], number: int |
     return number
 
 
-def _checked(what: str, check: Callable[[], str]) -> Finding:
+def _checked(title: str, check: Callable[[], str]) -> Finding:
     try:
-        return Finding(what, check())
+        return Finding(title, check())
     except ClframeError as error:
-        return Finding(what, str(error), good=False)
+        return Finding(title, str(error), good=False)
 
 
 def _saved_matrix(store: CheckpointStore, number: int) -> dict[str, Any]:
-    """The matrix in a checkpoint.
+    """Return the matrix in a checkpoint.
 
     Raises:
-        RunFolderError: It holds none.
+        RunFolderError: It holds no matrix.
     """
     matrix = store.read(number, torch.device("cpu")).get("matrix")
     try:
@@ -179,48 +179,48 @@ def _check_settings(config: RunConfig, info: CheckpointInfo, folder: RunFolder) 
 
 
 def _check_parent(fork: Mapping[str, Any], folder: RunFolder) -> str:
-    """Whether the run that this one was forked from still has the state it began with."""
+    """Check that the parent of a forked run still has the state that it started from."""
     origin = Origin(folder.path / fork["run"], fork["sha256"])
     began = f"the state {origin.sha256[:12]} after {fork['at']} experiences"
     if not origin.run.is_dir():
-        return f"'{fork['run']}' is not there; {began} is compared by its sum alone"
+        return f"'{fork['run']}' is missing; {began} is compared only by its checksum"
     if origin.problem is not None:
         raise RunFolderError(f"'{fork['run']}' {origin.problem}")
     return f"'{fork['run']}' has {began}"
 
 
 def _check_matrix(folder: RunFolder, store: CheckpointStore, info: CheckpointInfo) -> str:
-    """Whether results.json and matrix.csv have the matrix that the last checkpoint has."""
+    """Check that results.json and matrix.csv have the matrix of the last checkpoint."""
     saved = _saved_matrix(store, info.number)
     result = Result.load(folder.path)
-    told = result.matrix.to_json()
+    recorded = result.matrix.to_json()
     for row, (name, cells) in enumerate(zip(saved["rows"], saved["values"], strict=True)):
-        others = told["values"][row] if row < len(told["values"]) else []
+        others = recorded["values"][row] if row < len(recorded["values"]) else []
         for column, cell, other in zip(saved["columns"], cells, others, strict=False):
             if cell != other:
                 raise RunFolderError(
-                    f"'{folder.results}' says {other} for task {column} after {name}, where the "
+                    f"'{folder.results}' has {other} for task {column} after {name}, but the "
                     f"checkpoint has {cell}"
                 )
-    if len(told["rows"]) != len(saved["rows"]):
+    if len(recorded["rows"]) != len(saved["rows"]):
         raise RunFolderError(
-            f"'{folder.results}' has {len(told['rows'])} rows, the checkpoint of the end has "
+            f"'{folder.results}' has {len(recorded['rows'])} rows, the checkpoint of the end has "
             f"{len(saved['rows'])}"
         )
     if read_text(folder.matrix) not in (None, result.matrix.to_csv()):
         raise RunFolderError(f"'{folder.matrix}' is not the matrix of '{folder.results}'")
-    return f"{len(told['rows'])} rows, the same in results.json, matrix.csv and the checkpoint"
+    return f"{len(recorded['rows'])} rows, the same in results.json, matrix.csv and the checkpoint"
 
 
 def _check_data(config: RunConfig, record: DataRecord) -> str:
-    """Whether the data is what was learned and tested on, and no sample was both."""
+    """Check that the data is unchanged, and that no sample was both learned and tested on."""
     stream = build_stream(config, discover(config.plugin_paths))
     stream = in_order(stream, (config.trainer or {}).get("experience_order"))
-    there = {*(one.name for one in stream), *(task.name for task in stream.tasks)}
+    there = {*(experience.name for experience in stream), *(task.name for task in stream.tasks)}
     gone = [name for name in (*record.experiences, *record.tasks) if name not in there]
     if gone:
-        raise RunFolderError(f"'{gone[0]}' is not in the data any more")
-    learned = [one for one in stream if one.name in record.experiences]
+        raise RunFolderError(f"'{gone[0]}' is no longer in the data")
+    learned = [experience for experience in stream if experience.name in record.experiences]
     changes = record.changes(learned, stream.tasks)
     if changes:
         raise RunFolderError(listed(changes))
@@ -236,7 +236,7 @@ def _check_data(config: RunConfig, record: DataRecord) -> str:
 def _chosen(
     folder: RunFolder, kept: dict[int, CheckpointInfo], experience: str | int | None
 ) -> int:
-    """The number of the experience to learn again; its start and its end are there."""
+    """Return the number of the experience to learn again, whose start and end were kept."""
     rows = Result.load(folder.path).matrix.rows[1:]
     if isinstance(experience, str) and not experience.isdecimal():
         if experience not in rows:
@@ -265,7 +265,7 @@ def _relearned(
     end: CheckpointInfo,
     tolerance: float,
 ) -> Finding:
-    """Learn an experience again and compare what came out with what was saved."""
+    """Learn an experience again and compare the result with the saved state."""
     began = time.perf_counter()
     built = build(
         config.replace(
@@ -279,16 +279,16 @@ def _relearned(
     apart = list(deviations(saved, fresh))
     name = learner.state.matrix.rows[-1]
     seconds = time.perf_counter() - began
-    what = f"experience {end.learned} ({name})"
+    title = f"experience {end.learned} ({name})"
     again = f"learned again in {seconds:.1f} s"
     if not apart:
         tensors = count_tensors(saved)
-        return Finding(what, f"{again}: {tensors} tensors and the row equal to the bit")
-    worst = max(apart, key=lambda one: one.size)
-    words = f"{again}: {_named(apart, worst)}"
+        return Finding(title, f"{again}: {tensors} tensors and the row equal to the bit")
+    worst = max(apart, key=lambda deviation: deviation.size)
+    text = f"{again}: {_named(apart, worst)}"
     if worst.size <= tolerance:
-        return Finding(what, f"{words}, within the tolerance of {tolerance:g}")
-    return Finding(what, words, good=False)
+        return Finding(title, f"{text}, within the tolerance of {tolerance:g}")
+    return Finding(title, text, good=False)
 
 
 def _named(apart: Sequence[Deviation], worst: Deviation) -> str:
@@ -298,7 +298,7 @@ def _named(apart: Sequence[Deviation], worst: Deviation) -> str:
 
 
 def _compared(state: dict[str, Any]) -> dict[str, Any]:
-    """What of a state is compared: all that was learned, measured and drawn."""
+    """Return the compared entries of a state: everything learned, measured and drawn."""
     compared = {key: value for key, value in state.items() if key not in _NOT_COMPARED}
     compared["plugins"] = {
         name: value for name, value in state["plugins"].items() if name not in DEFAULT_PLUGINS

@@ -1,1 +1,1 @@
-"""A run on disk, written and read."""
+"""Run folders: write and read them."""

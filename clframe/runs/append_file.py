@@ -1,7 +1,7 @@
-"""Files that only grow: what they held at a checkpoint, and back to that.
+"""Append-only files: their length at a checkpoint, and truncation back to it.
 
-A resumed run first returns to the start of an experience and then to a step within it, so a file is
-truncated only when something is written to it again.
+A resumed run first returns to the start of an experience and then to a step within it, so a file
+is truncated only when it is next written to.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from clframe.utils.console import warn_user
 
 
 class AppendOnlyFile:
-    """A text file to whose end lines are added.
+    """A text file that only grows at its end.
 
     Args:
-        path: Where it is.
+        path: Path of the file.
     """
 
     def __init__(self, path: Path) -> None:
@@ -42,19 +42,19 @@ class AppendOnlyFile:
             self._length = file.tell()
 
     def mark(self) -> dict[str, Any]:
-        """How long the file is, and its sum."""
+        """Return the length of the file and its checksum."""
         return self._sum.mark() if self._rollback_to is None else self._rollback_to
 
     def rollback(self, mark: dict[str, Any]) -> None:
-        """Drop what was written after the file had this mark."""
+        """Truncate the file to this mark."""
         self._rollback_to = check_mark(mark)
 
 
 def truncate(path: Path, length: int) -> None:
-    """Drop what was written after the file had this length.
+    """Truncate a file to this length.
 
-    A file that somebody shortened or removed is no reason to lose the run where that is allowed
-    (``resume.allow=[files]``): a notice says so, and the rest is written after what is left.
+    With ``resume.allow=[files]``, a file that somebody shortened or removed does not stop the run:
+    a warning reports it, and new text is written after the remaining text.
     """
     size = path.stat().st_size if path.exists() else 0
     if size < length:

@@ -1,7 +1,7 @@
-"""The first rows of a CSV table, and whether they are what a run had written.
+"""The first rows of a CSV table, and a check that they are unchanged.
 
-A table is written anew when it needs another column; so what it held is told by its rows and
-columns, not by its first bytes.
+A table is written again when it needs another column, so its rows and columns are compared instead
+of its first bytes.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from typing import Any
 
 
 def with_columns(path: Path, columns: Sequence[str], n: int | None = None) -> str:
-    """A table with these columns, as text with a heading; what a row has not is empty.
+    """Return a table with these columns as text with a heading; missing cells are empty.
 
     Args:
-        path: Where it is.
-        columns: Which ones.
-        n: How many of its rows; None for all.
+        path: Path of the table.
+        columns: Names of the columns.
+        n: Number of rows to keep; None for all.
     """
     text = io.StringIO(newline="")
     writer = csv.DictWriter(text, columns, extrasaction="ignore")
@@ -32,7 +32,7 @@ def with_columns(path: Path, columns: Sequence[str], n: int | None = None) -> st
 
 
 def first_rows(path: Path, n: int, columns: Sequence[str]) -> str:
-    """The first rows of a table; nothing where it is not there or is no table."""
+    """Return the first rows of a table; an empty text if it is missing or not a table."""
     try:
         return with_columns(path, columns, n) if n else ""
     except (OSError, ValueError, csv.Error):
@@ -40,9 +40,9 @@ def first_rows(path: Path, n: int, columns: Sequence[str]) -> str:
 
 
 def problem_with(path: Path, mark: dict[str, Any]) -> str | None:
-    """What is wrong with a table that should begin as its mark says; None for nothing."""
+    """Return the problem with a table that must begin as its mark says, or None."""
     if path.is_symlink():
-        return "is a link, which the run had not made"
+        return "is a link that the run has not made"
     if not mark["rows"]:
         return None
     if not path.is_file():

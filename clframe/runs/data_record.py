@@ -1,8 +1,8 @@
-"""``data.jsonl``: what a run learned from and was tested on, one line for each.
+"""``data.jsonl``: a record of a run's training and test data, one line for each.
 
-A line has a sum over the data. For a stream of a user's own data, the line of an experience also
-has the number of every sample (:mod:`clframe.data.identify`), so that a sample that was learned is
-recognized wherever it turns up later.
+A line has a checksum of the data. For a stream of a user's own data, the line of an experience also
+has the number of every sample (:mod:`clframe.data.identify`), which identifies training samples
+wherever they turn up later.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from clframe.utils.checksums import check_file
 DATA = "data.jsonl"
 _EXPERIENCE, _TASK = "experience", "task"
 _SHOWN = 3
-"""Changes that a message lists; the others are counted."""
+"""Changes that a message lists; it only counts the others."""
 
 
 @dataclass(frozen=True)
@@ -35,11 +35,11 @@ class Recorded:
     """The data of an experience, or the test data of a task.
 
     Args:
-        sum: Over all of it; see :func:`clframe.data.identify.fingerprint`.
-        samples: How many.
+        sum: Checksum over all of it; see :func:`clframe.data.identify.fingerprint`.
+        samples: Number of samples.
         tasks: Number, name and outputs of each task that an experience teaches.
-        ids: The numbers of the samples of an experience, in ascending order; None if they have
-            none.
+        ids: The numbers of the samples of an experience, in ascending order; None if they are not
+            numbered.
     """
 
     sum: str
@@ -50,65 +50,69 @@ class Recorded:
 
 @dataclass(frozen=True)
 class DataRecord:
-    """What is recorded of a run's data, by name."""
+    """Record of a run's data, by name."""
 
     experiences: dict[str, Recorded] = field(default_factory=dict)
     tasks: dict[str, Recorded] = field(default_factory=dict)
 
     @property
     def own_data(self) -> bool:
-        """Whether samples have numbers, as those of a user's own data have."""
-        return any(one.ids is not None for one in self.experiences.values())
+        """Whether samples have numbers, as the samples of a user's own data do."""
+        return any(recorded.ids is not None for recorded in self.experiences.values())
 
     def changes(self, experiences: Iterable[Experience], tasks: Iterable[Task]) -> list[str]:
-        """List what is recorded and is something else now; what is not recorded is new.
+        """List recorded data that has changed since; data without a record is new.
 
         Args:
-            experiences: As they would be learned now.
-            tasks: As they would be tested now.
+            experiences: The experiences as they would be learned now.
+            tasks: The tasks as they would be tested now.
         """
-        found = []
+        changes = []
         for experience in experiences:
-            known = self.experiences.get(experience.name)
-            if known is not None and known.sum != fingerprint(experience.data):
-                was = f"experience '{experience.name}' was learned from {known.samples:,} samples"
-                found.append(_words(was, known.samples, experience.data))
+            recorded = self.experiences.get(experience.name)
+            if recorded is not None and recorded.sum != fingerprint(experience.data):
+                was = (
+                    f"experience '{experience.name}' was learned from {recorded.samples:,} samples"
+                )
+                changes.append(_change_text(was, recorded.samples, experience.data))
         for task in tasks:
             if self.test_changed(task):
                 n = self.tasks[task.name].samples
-                found.append(
-                    _words(f"task '{task.name}' was tested on {n:,} samples", n, task.data)
+                changes.append(
+                    _change_text(f"task '{task.name}' was tested on {n:,} samples", n, task.data)
                 )
-        return found
+        return changes
 
     def test_changed(self, task: Task) -> bool:
-        """Whether a task that was tested has other test data now."""
-        known = self.tasks.get(task.name)
-        return known is not None and known.sum != fingerprint(task.data)
+        """Return whether a task that was tested has other test data now."""
+        recorded = self.tasks.get(task.name)
+        return recorded is not None and recorded.sum != fingerprint(task.data)
 
     def trained_on(self, tasks: Iterable[Task]) -> dict[str, tuple[int, int]]:
-        """Count the test samples that the run was trained on, of each task that has such.
+        """Count the test samples that the run was trained on, for each task that has any.
 
         Args:
-            tasks: Their test data is looked at as it is now.
+            tasks: Their current test data is examined.
 
         Returns:
-            By task, how many of how many.
+            By task, the number of such samples and of all samples.
         """
-        known = [one.ids for one in self.experiences.values() if one.ids is not None]
-        if not known:
+        learned_ids = [
+            recorded.ids for recorded in self.experiences.values() if recorded.ids is not None
+        ]
+        if not learned_ids:
             return {}
-        learned = np.unique(np.concatenate(known))
-        found = {}
+        learned = np.unique(np.concatenate(learned_ids))
+        counts = {}
         for task in tasks:
             tested = None if task.load is None else ids_of(task.data)
             if tested is not None and (n := int(np.isin(tested, learned).sum())):
-                found[task.name] = (n, len(tested))
-        return found
+                counts[task.name] = (n, len(tested))
+        return counts
 
 
 def read_record(folder: Path) -> DataRecord | None:
-    """Read what a run has recorded of its data; None for a run that has recorded nothing.
+    """Read a run's record of its data; None if it has no record.
 
     Raises:
         RunFolderError: The file is damaged.
@@ -191,7 +195,7 @@ def listed(changes: Sequence[str]) -> str:
     return "; ".join([*changes[:_SHOWN], *more])
 
 
-def _words(was: str, before: int, data: Data) -> str:
+def _change_text(was: str, before: int, data: Data) -> str:
     now = f"has {len(data):,}" if len(data) != before else "has others"
     return f"{was} and {now} now"
 
@@ -202,10 +206,10 @@ def _ranges(outputs: Sequence[int]) -> str:
     >>> _ranges((0, 1, 2, 5))
     '0-2,5'
     """
-    parts: list[list[int]] = []
+    ranges: list[list[int]] = []
     for unit in outputs:
-        if parts and unit == parts[-1][1] + 1:
-            parts[-1][1] = unit
+        if ranges and unit == ranges[-1][1] + 1:
+            ranges[-1][1] = unit
         else:
-            parts.append([unit, unit])
-    return ",".join(str(low) if low == high else f"{low}-{high}" for low, high in parts)
+            ranges.append([unit, unit])
+    return ",".join(str(low) if low == high else f"{low}-{high}" for low, high in ranges)

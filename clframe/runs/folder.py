@@ -1,4 +1,4 @@
-"""The folder of one run: where it is and what is in it."""
+"""The folder of one run: its path and its files."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from clframe.utils.lock import Lock
 from clframe.utils.plain_yaml import as_yaml
 
 LOG_FILES = ("data-log.tsv", "logger_info.json", "scenario_info.json")
-"""What is in it."""
+"""Files of a run."""
 
 
 class RunFolder:
@@ -44,7 +44,7 @@ class RunFolder:
         self.path = path
         self.resumed = resumed
         self.begun = False
-        """Whether training has begun. A failure before that leaves no new folder behind."""
+        """Whether training has begun. An earlier failure leaves no new folder behind."""
         self.config = path / CONFIG
         self.results = path / RESULTS
         self.matrix = path / "matrix.csv"
@@ -59,13 +59,13 @@ class RunFolder:
             ),
         )
         self.saving = CheckpointSettings()
-        """How often the run is saved."""
+        """Settings of how often the run is saved."""
         self.identity: dict[str, Any] = {}
-        """What the run is made of; see :mod:`clframe.checkpoint.identity`."""
+        """Identity of the run; see :mod:`clframe.checkpoint.identity`."""
         self.allowed: Sequence[str] = ()
-        """What of it may be different from what was saved."""
+        """Differences to the saved identity that are allowed."""
         self.origin: Origin | None = None
-        """The state of another run that this one begins with, if it is forked."""
+        """The state of another run that this one starts from, if it is forked."""
         self._content: dict[str, Any] = {}
         self._config_text = ""
         self._files: Sequence[LoadedFile] = ()
@@ -93,7 +93,7 @@ class RunFolder:
 
     @classmethod
     def default(cls, stream: str, strategy: str, seed: int) -> RunFolder:
-        """A new folder under ``runs/``, named by the time and the seed."""
+        """Return a new folder under ``runs/``, named by the time and the seed."""
         now = datetime.datetime.now().strftime("%Y%m%d-%H%M%S")
         base = Path("runs") / stream / strategy
         path, number = base / f"{now}-s{seed}", 1
@@ -103,14 +103,14 @@ class RunFolder:
         return cls(path)
 
     def check(self) -> None:
-        """Refuse a place that cannot be written or holds another run, before anything is made.
+        """Refuse a folder that cannot be written or holds another run, before anything is made.
 
         Raises:
             RunFolderError: With the path and the reason.
         """
         try:
             is_file = self.path.exists() and not self.path.is_dir()
-        except OSError as error:  # a name that no file system takes
+        except OSError as error:  # a name that no file system accepts
             shown = truncate(str(self.path), 40)
             raise RunFolderError(
                 f"run_dir '{shown}' cannot be made: {error.strerror}; give a shorter name"
@@ -128,7 +128,9 @@ class RunFolder:
         if not parent.is_dir():
             raise RunFolderError(f"run_dir '{self.path}' cannot be made: '{parent}' is a file")
         if not os.access(parent, os.W_OK | os.X_OK):
-            raise RunFolderError(f"run_dir '{self.path}' cannot be written: no right on '{parent}'")
+            raise RunFolderError(
+                f"run_dir '{self.path}' cannot be written: no permission on '{parent}'"
+            )
 
     def describe(
         self,
@@ -136,10 +138,10 @@ class RunFolder:
         identity: dict[str, Any],
         files: Sequence[LoadedFile] = (),
     ) -> None:
-        """Say what will be written to config.yaml and what the run is made of.
+        """Set the content of config.yaml and the identity of the run.
 
         Args:
-            content: Of config.yaml.
+            content: Content of config.yaml.
             identity: See :mod:`clframe.checkpoint.identity`.
             files: The plugin files, of which the run keeps copies.
         """
@@ -147,10 +149,10 @@ class RunFolder:
 
     @contextlib.contextmanager
     def entered(self) -> Iterator[None]:
-        """Make the folder, or go into one that is there, and let no other process in.
+        """Make or enter the folder, and lock other processes out.
 
-        What fails before learning has begun leaves nothing of a new run behind. The lock stays:
-        its holder releases it when nothing is written to the folder any more.
+        A failure before training has begun removes a new folder again. The lock stays until its
+        holder releases it, when nothing writes to the folder any more.
         """
         self._enter()
         try:
@@ -170,7 +172,7 @@ class RunFolder:
             make_folder(self.path)
             self.lock.take()
             if not self.resumed:
-                self.check()  # another process may have made a run here meanwhile
+                self.check()  # Another process may have made a run here in the meantime.
             remove_temporary(self.path)
             self.checkpoints.tidy()
             if not self.resumed or not self.checkpoints.numbers():
@@ -181,56 +183,56 @@ class RunFolder:
             self._config_text = read_text(self.config) or ""
         except OSError as error:
             self.lock.release()
-            place = "" if error.filename in (None, str(self.path)) else f" ('{error.filename}')"
+            file = "" if error.filename in (None, str(self.path)) else f" ('{error.filename}')"
             raise RunFolderError(
-                f"run_dir '{self.path}' cannot be written: {error.strerror}{place}"
+                f"run_dir '{self.path}' cannot be written: {error.strerror}{file}"
             ) from error
 
     def unseal(self) -> None:
-        """Take away the list of sums: from now on files change; :meth:`entered` writes it anew."""
+        """Remove the list of checksums while files change; :meth:`entered` writes it again."""
         (self.path / SUMS).unlink(missing_ok=True)
 
     def _report_changes(self) -> None:
-        """Report files that somebody changed or removed during the run; put config.yaml back."""
-        with contextlib.suppress(OSError):  # a full disk, or a folder that is gone: told elsewhere
+        """Warn about files that somebody changed or removed during the run; restore config.yaml."""
+        with contextlib.suppress(OSError):  # A full disk or a removed folder is reported elsewhere.
             if not self.path.is_dir():
                 return
             if not self.events.is_file():
                 warn_user(f"'{self.events}' was removed during the run; its lines are lost")
             if not self._config_text:
-                return  # the run was made without one
+                return  # The run was made without one.
             if not self.config.is_file():
                 warn_user(f"'{self.config}' was removed during the run and has been written again")
             elif read_text(self.config) != self._config_text:
                 kept = self.config.with_name(f"{CONFIG}.changed")
                 os.replace(self.config, kept)
                 warn_user(
-                    f"'{self.config}' was changed during the run; the change is in '{kept.name}', "
-                    "and what the run was made with has been written again"
+                    f"'{self.config}' was changed during the run: the change is now in "
+                    f"'{kept.name}', and the run's own config has been restored"
                 )
             else:
                 return
             write_text(self.config, self._config_text)
 
     def _write_sums(self) -> None:
-        """List the sums of what readers of the run rely on, of a run that ended or was stopped."""
+        """Write checksums of the files that readers rely on, when a run ends or is stopped."""
         if not self.begun or not self.checkpoints.numbers():
             return
         log = [path for path in self.log.rglob("*") if path.name in LOG_FILES]
         plugins = [path for path, _ in self._copies()]
-        known = (self.config, self.results, self.matrix, self.events, self.data)
-        files = (*known, *plugins, *sorted(log))
-        with contextlib.suppress(OSError):  # a full disk: the run has said so, and is unchecked
+        own = (self.config, self.results, self.matrix, self.events, self.data)
+        files = (*own, *plugins, *sorted(log))
+        with contextlib.suppress(OSError):  # A full disk has been reported.
             write_sums(self.path, (path.relative_to(self.path).as_posix() for path in files))
 
     def check_files(self, marks: Mapping[str, dict[str, Any]]) -> None:
-        """Refuse to continue where files that the run goes on writing to are not what they were.
+        """Refuse to continue if a file that the run appends to has changed.
 
         Args:
-            marks: What each held at the checkpoint.
+            marks: The mark of each file at the checkpoint.
 
         Raises:
-            RunFolderError: With the first of them, unless ``resume.allow`` has ``files``.
+            RunFolderError: For the first changed file, unless ``resume.allow`` has ``files``.
         """
         for name, mark in marks.items():
             check = csv_prefix.problem_with if "columns" in mark else checksums.problem_with
@@ -241,7 +243,7 @@ class RunFolder:
                 raise RunFolderError(
                     f"run '{self.path}' cannot be continued as the same run: '{self.path / name}' "
                     f"{problem}. Put back a copy of it, or add resume.allow=[files] to continue "
-                    "with what is left of it"
+                    "with the rest of it"
                 )
             warn_user(f"'{self.path / name}' {problem}, as resume.allow says")
 
@@ -257,16 +259,16 @@ class RunFolder:
         made = {parent for path in copies for parent in path.parents if parent != self.path}
         made = {path for path in made if path.is_relative_to(self.path)}
         for path in (*sorted(made, reverse=True), *self._created):
-            with contextlib.suppress(OSError):  # somebody else's files are in it
+            with contextlib.suppress(OSError):  # Somebody else's files are in it.
                 path.rmdir()
 
     def _copies(self) -> list[tuple[Path, LoadedFile]]:
-        """The plugin files with the places of their copies."""
-        places = [self.path / entry["file"] for entry in self._content.get("plugin_files") or ()]
-        return list(zip(places, self._files, strict=False))
+        """Return the plugin files with the paths of their copies."""
+        copies = [self.path / entry["file"] for entry in self._content.get("plugin_files") or ()]
+        return list(zip(copies, self._files, strict=False))
 
     def _write_plugins(self) -> None:
-        """Copy the plugin files and note that the user has named this code."""
+        """Copy the plugin files and record that the user has confirmed this code."""
         for path, file in self._copies():
             path.parent.mkdir(parents=True, exist_ok=True)
             write_bytes(path, file.content)
@@ -276,13 +278,13 @@ class RunFolder:
             warn_user(f"{error}; to continue this run later, name its plugin_path again")
 
     def write_config(self) -> None:
-        """Say in config.yaml what the run is made with."""
+        """Write config.yaml."""
         if self._content:
             self._config_text = as_yaml(self._content)
             write_text(self.config, self._config_text)
 
     def read_config(self) -> dict[str, Any]:
-        """The config of a run that is already there."""
+        """Return the config of an existing run."""
         refuse_links(self.path)
         text = read_text(self.config, LONGEST_CONFIG) if self.config.is_file() else None
         if text is None:

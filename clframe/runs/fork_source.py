@@ -1,10 +1,10 @@
-"""The state of another run that a forked run begins with.
+"""The state of another run that a forked run starts from.
 
 The state is not copied: the child's ``checkpoints/`` get a hard link to the file, so both folders
-can be moved, and the parent be removed, without the child's losing its beginning. Where the file
-system has no such links it is copied, which is said. What the parent had written until then (its
-events, its lifetime log, its tables) is small and is copied up to that place, so that the child's
-files tell a whole lifetime.
+can be moved, and the parent can be removed, without losing the child's first state. On file systems
+without hard links it is copied, with a warning. The parent's smaller files (its events, its
+lifetime log, its tables) are copied up to that state, so that the child's files describe a whole
+lifetime.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ class Origin:
     """A state between two experiences of a run.
 
     Args:
-        run: Its folder.
-        sha256: Of the state.
+        run: The folder of the run.
+        sha256: Checksum of the state.
     """
 
     run: Path
@@ -38,9 +38,9 @@ class Origin:
 
     @property
     def problem(self) -> str | None:
-        """What is wrong with the parent, in words that follow its name; None for nothing."""
+        """The problem with the parent, as text that follows its name, or None."""
         if not (self.run / "config.yaml").is_file():
-            return f"is not there any more (state {self.sha256[:12]})"
+            return f"no longer exists (state {self.sha256[:12]})"
         if self._note() is None:
             return f"no longer holds the state {self.sha256[:12]} that was taken from it"
         return None
@@ -51,10 +51,10 @@ class Origin:
         Args:
             store: The child's checkpoints.
             child: The child's folder.
-            identity: What the child is made of.
+            identity: The child's identity.
 
         Raises:
-            RunFolderError: The parent is not what it was.
+            RunFolderError: The parent has changed.
         """
         note = self._note()
         if note is None:
@@ -70,7 +70,7 @@ class Origin:
         return info
 
     def take_back(self, store: CheckpointStore, child: Path) -> None:
-        """Remove what a child that never began was given.
+        """Remove the files that were given to a child that never began.
 
         Args:
             store: The child's checkpoints.
@@ -80,23 +80,23 @@ class Origin:
         for number in store.numbers():
             store.state_file(number).unlink(missing_ok=True)
             store.note_file(number).unlink(missing_ok=True)
-        given = [] if note is None else [child / name for name in note["files"]]
-        for path in given:
+        paths = [] if note is None else [child / name for name in note["files"]]
+        for path in paths:
             path.unlink(missing_ok=True)
-        for path in (store.folder, *(parent for one in given for parent in one.parents)):
+        for path in (store.folder, *(parent for file in paths for parent in file.parents)):
             if path.is_relative_to(child) and path != child:
                 with contextlib.suppress(OSError):  # somebody else's files are in it
                     path.rmdir()
 
     def _note(self) -> dict[str, Any] | None:
-        """What the parent has noted of the state; None where it has no such state."""
+        """Return the parent's note of the state; None if it has no such state."""
         for note in notes(self.run):
             if note.get("sha256") == self.sha256:
                 return note
         return None
 
     def _copy(self, name: str, mark: Mapping[str, Any], child: Path) -> None:
-        """What a file of the parent held when the state was taken."""
+        """Copy the content that a file of the parent had when the state was taken."""
         source, target = self.run / name, child / name
         if not target.resolve().is_relative_to(child.resolve()):
             raise RunFolderError(f"a checkpoint of run '{self.run}' names '{name}' outside of it")
@@ -117,13 +117,13 @@ class Origin:
 
 
 def notes(run: Path) -> Iterator[dict[str, Any]]:
-    """What a run has noted of each checkpoint whose state is there, the newest first."""
+    """Yield the notes of a run's existing checkpoints, the newest first."""
     store = CheckpointStore(run / "checkpoints")
     for number in store.numbers():
-        found: dict[str, Any] | None = None
+        newest: dict[str, Any] | None = None
         with contextlib.suppress(OSError, ValueError, LookupError, TypeError, AttributeError):
             note = read_json(store.note_file(number))
             if note.pop("note_sha256") == note_sum(note) and well_formed(note):
-                found = note
-        if found is not None:
-            yield found
+                newest = note
+        if newest is not None:
+            yield newest

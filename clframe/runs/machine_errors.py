@@ -1,4 +1,4 @@
-"""What the machine does to a run (disk, memory, data) as one sentence, with the run left whole."""
+"""Turn failures of the machine (disk, memory, data) into one-line errors; the run stays intact."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class OutOfMemoryError(ClframeError):
 
 @contextlib.contextmanager
 def translate_errors(learner: Learner, folder: RunFolder | None) -> Iterator[None]:
-    """Translate what the machine does to a run into errors that say what to do."""
+    """Turn failures of the machine into errors that say what to do."""
     try:
         yield
     except KeyboardInterrupt as stop:
@@ -33,7 +33,7 @@ def translate_errors(learner: Learner, folder: RunFolder | None) -> Iterator[Non
         raise
     except DataError as error:
         raise DataError(f"{_where(learner)} {error}{_resume(folder)}") from error
-    except (ClframeError, ConnectionError):  # connections are not files; their owners know them
+    except (ClframeError, ConnectionError):  # Connections are not files; their owners handle them.
         raise
     except OSError as error:
         raise _of_files(error, learner, folder) from error
@@ -42,14 +42,14 @@ def translate_errors(learner: Learner, folder: RunFolder | None) -> Iterator[Non
     except (MemoryError, RuntimeError) as error:
         if is_lost_reader(error):
             raise DataError(
-                f"{_where(learner)} one of the processes that read data was ended from outside "
+                f"{_where(learner)} one of the processes that read data was killed "
                 f"(out of memory?); try fewer{_resume(folder)}"
             ) from error
         if not is_out_of_memory(error):
             raise
         if learner.experience is None:
             raise OutOfMemoryError(
-                "there is not enough memory to begin: make the model, what plugins add to it, or "
+                "there is not enough memory to begin: make the model, its plugins' additions, or "
                 f"evaluation.eval_batch_size={learner.engine.evaluation.eval_batch_size} smaller"
             ) from error
         size = learner.engine.settings.batch_size
@@ -63,7 +63,7 @@ def translate_errors(learner: Learner, folder: RunFolder | None) -> Iterator[Non
 
 @contextlib.contextmanager
 def enough_memory(what: str) -> Iterator[None]:
-    """Translate memory that runs out while something is made, before any step."""
+    """Report memory that runs out while something is built, before any step."""
     try:
         yield
     except (MemoryError, RuntimeError) as error:
@@ -73,7 +73,7 @@ def enough_memory(what: str) -> Iterator[None]:
 
 
 def _of_files(error: OSError, learner: Learner, folder: RunFolder | None) -> ClframeError:
-    # Of a file that is put in its place, the second is the name that the user knows.
+    # If a file is moved into its place, the user knows the second name.
     name = getattr(error, "filename2", None) or error.filename
     if isinstance(name, bytes):
         name = name.decode(errors="replace")
@@ -92,11 +92,11 @@ def _of_files(error: OSError, learner: Learner, folder: RunFolder | None) -> Clf
             hint = hint.removesuffix(", then ") or "give another run_dir"
             return RunFolderError(f"run_dir '{folder.path}' cannot be written: {reason}; {hint}")
         return RunFolderError(
-            f"run_dir '{folder.path}' cannot be written: {reason}; what was saved before is "
-            f"whole: {hint}continue with resume={folder.path}"
+            f"run_dir '{folder.path}' cannot be written: {reason}; earlier checkpoints are "
+            f"intact: {hint}continue with resume={folder.path}"
         )
-    what = f"'{name}': {error.strerror}" if name else _line(error)
-    return DataError(f"{_where(learner)} a file cannot be read: {what}{_resume(folder)}")
+    problem = f"'{name}': {error.strerror}" if name else _line(error)
+    return DataError(f"{_where(learner)} a file cannot be read: {problem}{_resume(folder)}")
 
 
 def _where(learner: Learner) -> str:
@@ -106,13 +106,13 @@ def _where(learner: Learner) -> str:
 
 
 def _replayed(learner: Learner, size: int) -> str:
-    """The larger batches that plugins add to a step, which are more likely to be too large."""
-    given = {
+    """Return a hint about the larger batches that plugins add to a step, if there are any."""
+    sizes = {
         f"strategy.{plugin.name}.{name}": getattr(plugin, name, None)
         for plugin in learner.plugins.ordered
         for name in ("batch_size", "replay_size")
     }
-    larger = [f"{k}={v}" for k, v in given.items() if isinstance(v, int) and v > size]
+    larger = [f"{k}={v}" for k, v in sizes.items() if isinstance(v, int) and v > size]
     return f", or less than {' and '.join(larger)}" if larger else ""
 
 
@@ -128,13 +128,13 @@ def _resume(folder: RunFolder | None) -> str:
 
 
 def _line(error: BaseException) -> str:
-    """The last line of a message: workers put their traceback before it."""
+    """Return the last line of a message; workers put their traceback before it."""
     lines = str(error).strip().splitlines()
     return lines[-1] if lines else type(error).__name__
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether an error says that memory ran out, on the host or on a GPU."""
+    """Return whether an error means that memory ran out, on the host or on a GPU."""
     text = str(error)
     return (
         isinstance(error, MemoryError | torch.OutOfMemoryError)

@@ -1,9 +1,9 @@
 """Name the plugin and the hook when a plugin fails, leaves or hangs during a run.
 
 An exception keeps its traceback and gets one more line. ``sys.exit`` in a hook becomes an error:
-the run has no result, so it must not look like a success. A thread looks at the stack of the run
-every few seconds and reports a hook of somebody else's plugin that does not return; nothing is
-added to the hooks themselves.
+the run has no result, so it must not look like a success. A thread inspects the stack of the run
+every few seconds and reports a hook of a third-party plugin that does not return; the hooks
+themselves stay as they are.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class HookCall(NamedTuple):
     """A hook of a plugin that is being called.
 
     Args:
-        plugin: Whose hook it is.
+        plugin: The plugin.
         hook: The hook's name.
         frame: The call itself.
     """
@@ -61,7 +61,7 @@ def name_plugin(learner: Learner, folder: RunFolder | None) -> Iterator[None]:
         where = "the code of this run" if call is None else f"plugin '{call.plugin.name}'"
         hook = "" if call is None else f" in hook '{call.hook}'"
         raise PluginError(
-            f"{where} called sys.exit{hook}, so the run has no result; raise an error there "
+            f"{where} called sys.exit{hook}, so the run has no result; raise an error "
             f"instead{_to_continue(folder)}"
         ) from error
     except Exception as error:
@@ -81,7 +81,7 @@ def _to_continue(folder: RunFolder | None) -> str:
         return ""
     if not folder.begun and not folder.resumed:
         return "; nothing was written"
-    return f"; when that is mended, continue with resume={folder.path}"
+    return f"; fix it, then continue with resume={folder.path}"
 
 
 @contextlib.contextmanager
@@ -89,15 +89,15 @@ def report_hanging_hooks(learner: Learner, status: Path | None) -> Iterator[None
     """Warn about a hook that has not returned for a minute, and tell ``clframe watch``.
 
     Args:
-        learner: Whose plugins are watched.
-        status: The run's ``status.json``; None where the run is not written.
+        learner: Learner whose plugins are watched.
+        status: The run's ``status.json``; None if the run is not written.
     """
     ended = threading.Event()
     thread, codes = threading.get_ident(), _codes(learner.plugins)
 
     def look() -> None:
-        # The call that was seen is kept until the next look, so that no later one can have its
-        # place in memory and be mistaken for it.
+        # The call is kept until the next look. Otherwise a later call could get its place in memory
+        # and be mistaken for it.
         seen: HookCall | None = None
         since, steps, reported = time.monotonic(), -1, False
         while not ended.wait(_EVERY):
@@ -129,20 +129,20 @@ def report_hanging_hooks(learner: Learner, status: Path | None) -> Iterator[None
 
 
 def _is_foreign(plugin: Plugin) -> bool:
-    """Return whether a plugin does not come with clframe; the work of ours may take long."""
+    """Return whether a plugin does not come with clframe; ours may work for long."""
     return type(plugin).__module__.partition(".")[0] not in _OURS
 
 
 def _innermost(codes: _Codes, frames: Iterable[FrameType]) -> HookCall | None:
     """Find the innermost call of a plugin's hook."""
-    found: HookCall | None = None
+    innermost: HookCall | None = None
     for frame in frames:
         calls = codes.get(frame.f_code, [])
-        if len(calls) > 1:  # plugins that inherit it; looking at locals keeps them in memory
+        if len(calls) > 1:  # Inherited by several plugins. Inspecting locals keeps them in memory.
             calls = [call for call in calls if frame.f_locals.get("self") is call[0]] or calls
         if calls:
-            found = HookCall(*calls[0], frame)
-    return found
+            innermost = HookCall(*calls[0], frame)
+    return innermost
 
 
 def _codes(plugins: Plugins) -> _Codes:

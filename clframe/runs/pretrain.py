@@ -1,8 +1,8 @@
-"""Starting from what another run has learned: ``pretrain=RUN``.
+"""Start from the weights of another run: ``pretrain=RUN``.
 
 LIBERO pretrains on its ninety short tasks at once and then learns a suite from there (Liu et al.,
-2023, T5). Taken over are the weights and buffers of the model at the end of a run, whatever stream
-and strategy made it; the optimizer, plugins and random numbers start anew.
+2023, T5). The run takes over the weights and buffers of the model at the end of another run, of any
+stream and strategy. The optimizer, plugins and random numbers start fresh.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from clframe.runs.folder import RunFolder
 from clframe.utils.regular import read_json
 
 _MODEL = "model."
-"""What the model's entries in a learner's state begin with."""
+"""Prefix of the model's entries in a learner's state."""
 
 
 def begin(
     path: str | Path | None, folder: RunFolder | None, model: nn.Module
 ) -> dict[str, Any] | None:
-    """Start a model from another run if one is named; returns what is to be recorded of it.
+    """Start a model from another run if one is named, and return the record of that run.
 
-    A resumed run has weights of its own, and does not need the other folder any more; unless it
-    tunes what it began with, which its checkpoints do not hold (clframe/models/tuning).
+    A resumed run has weights of its own and no longer needs the other folder, unless it tunes its
+    initial weights, which its checkpoints do not hold (clframe/models/tuning).
     """
     if path is None:
         return None
@@ -43,24 +43,24 @@ def begin(
 
 
 def start_from(path: Path, model: nn.Module) -> dict[str, Any]:
-    """Put the final weights of another run into a model.
+    """Load the final weights of another run into a model.
 
     Args:
         path: The run folder.
-        model: As it was made; it must have the same weights, in the same shapes.
+        model: A new model; it must have the same weights, in the same shapes.
 
     Returns:
-        What ``results.json`` says of it; see :func:`describe`.
+        The entry for ``results.json``; see :func:`describe`.
 
     Raises:
-        RunFolderError: There is no such run, it has not come to its end, or its model is another.
+        RunFolderError: There is no such run, it is not finished, or its model differs.
     """
     source = describe(path)
     folder = RunFolder(path)
     if "stream" not in source:
-        folder.read_config()  # which says so where it is no run folder at all
+        folder.read_config()  # Raises an error if this is not a run folder.
         raise RunFolderError(
-            f"pretrain: run '{path}' has not come to its end; finish it with resume={path}"
+            f"pretrain: run '{path}' is not finished; finish it with resume={path}"
         )
     info = folder.checkpoints.newest(final=True)
     if info is None:
@@ -70,10 +70,10 @@ def start_from(path: Path, model: nn.Module) -> dict[str, Any]:
 
 
 def put_weights(folder: RunFolder, number: int, model: nn.Module) -> None:
-    """Put the weights of a run's checkpoint into a model.
+    """Load the weights of a run's checkpoint into a model.
 
     Raises:
-        RunFolderError: The model is another one.
+        RunFolderError: The model differs.
     """
     state = folder.checkpoints.read(number, torch.device("cpu")).get("learner")
     if not isinstance(state, dict) or not all(isinstance(v, Tensor) for v in state.values()):
@@ -84,15 +84,15 @@ def put_weights(folder: RunFolder, number: int, model: nn.Module) -> None:
 
 
 def find_checkpoint(folder: RunFolder, after: str | int | None) -> int:
-    """The number of a run's newest checkpoint, or of one between two experiences.
+    """Return the number of a run's newest checkpoint, or of one between two experiences.
 
     Args:
-        folder: Of the run.
-        after: How many experiences were learned then, or the name of the last of them; None for
+        folder: Folder of the run.
+        after: Number of experiences learned by then, or the name of the last of them; None for
             the newest.
 
     Raises:
-        RunFolderError: There is none; the sentence says which there are.
+        RunFolderError: There is no such checkpoint; the message lists those there are.
     """
     store = folder.checkpoints
     newest = store.newest(final=after is None and folder.results.exists())
@@ -100,22 +100,22 @@ def find_checkpoint(folder: RunFolder, after: str | int | None) -> int:
         raise RunFolderError(f"run '{folder.path}' has no checkpoint to load")
     if after is None:
         return newest.number
-    found: dict[int, int] = {}
+    numbers: dict[int, int] = {}
     for info in store.usable():
         if info.learned is not None:
-            found.setdefault(info.learned, info.number)
-    wanted = after if isinstance(after, int) else _place(folder, after)
-    if wanted not in found:
-        kept = ", ".join(str(learned) for learned in sorted(found)) or "none"
+            numbers.setdefault(info.learned, info.number)
+    n_learned = after if isinstance(after, int) else _place(folder, after)
+    if n_learned not in numbers:
+        kept = ", ".join(str(learned) for learned in sorted(numbers)) or "none"
         raise RunFolderError(
-            f"run '{folder.path}' has no checkpoint after {wanted} experiences (it has: {kept}); "
-            f"{KEEP_ALL}"
+            f"run '{folder.path}' has no checkpoint after {n_learned} experiences "
+            f"(it has: {kept}); {KEEP_ALL}"
         )
-    return found[wanted]
+    return numbers[n_learned]
 
 
 def _place(folder: RunFolder, name: str) -> int:
-    """How many experiences were learned with the one of that name."""
+    """Return how many experiences were learned once this one was."""
     rows = Result.load(folder.path).matrix.rows
     if name not in rows:
         raise RunFolderError(
@@ -125,7 +125,7 @@ def _place(folder: RunFolder, name: str) -> int:
 
 
 def describe(path: Path) -> dict[str, Any]:
-    """Which run it is; only its folder where it is not finished or not there any more."""
+    """Return the record of a run; only its folder if it is unfinished or missing."""
     source: dict[str, Any] = {"run": str(path)}
     try:
         results = read_json(RunFolder(path).results)
@@ -135,11 +135,11 @@ def describe(path: Path) -> dict[str, Any]:
 
 
 def _check(weights: dict[str, Tensor], expected: dict[str, Tensor], path: Path) -> None:
-    """Refuse weights that are not this model's, naming the first that differs."""
+    """Refuse weights that do not fit this model, naming the first that differs."""
     for name, tensor in expected.items():
         if name not in weights:
             raise RunFolderError(
-                f"pretrain: the model of run '{path}' has no weights '{name}', which this one has; "
+                f"pretrain: the model of run '{path}' lacks the weights '{name}' of this model; "
                 "give both runs the same model"
             )
         if weights[name].shape != tensor.shape:

@@ -1,8 +1,8 @@
-"""Find run folders and read what is in them.
+"""Find run folders and read their files.
 
-A run folder holds `results.json` (schema 1), and mostly `events.jsonl` and `config.yaml`. What is
-ill-formed in `results.json` is refused with the path and the field; what is unknown is ignored, so
-that newer runs can still be read. `clframe.Result.load` reads the results alone.
+A run folder holds `results.json` (schema 1), and usually `events.jsonl` and `config.yaml`. An
+invalid `results.json` raises an error with the path and the field. Unknown fields are ignored, so
+that newer runs can still be read. `clframe.Result.load` reads only the results.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ EVENTS = "events.jsonl"
 LOG = "log"
 """The folder of the L2 lifetime log."""
 LONGEST_CONFIG = 1 << 20
-"""Bytes of a config.yaml that is read."""
+"""Maximum size of a config.yaml in bytes."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Epoch:
 
 @dataclass(frozen=True)
 class Run:
-    """A finished run as its folder tells it."""
+    """A finished run, read from its folder."""
 
     folder: Path
     result: Result
@@ -57,7 +57,7 @@ class Run:
     further: Mapping[str, str] = field(default_factory=dict)
     """Further top-level scalars of `results.json`, such as where the data came from."""
     notes: tuple[str, ...] = ()
-    """What the reader should know about this folder, one sentence each."""
+    """Remarks for the reader of a report, one sentence each."""
 
     @cached_property
     def metrics(self) -> dict[str, float | None]:
@@ -95,10 +95,10 @@ def find_runs(paths: Iterable[Path]) -> RunFolders:
         paths: Run folders, `results.json` files, or any folders above run folders.
 
     Returns:
-        Folders with a `results.json`, and those that only have the other files of a run.
+        Folders with a `results.json`, and folders that only have the other files of a run.
 
     Raises:
-        RunFolderError: A path does not exist or no finished run is there.
+        RunFolderError: A path does not exist, or has no finished run.
     """
     folders: dict[bool, dict[Path, Path]] = {True: {}, False: {}}
     for path in paths:
@@ -119,7 +119,7 @@ def find_runs(paths: Iterable[Path]) -> RunFolders:
 def _walk(start: Path) -> Iterable[tuple[Path, bool]]:
     for parent, below, files in os.walk(start):
         if RESULTS in files:
-            below.clear()  # a run holds no runs
+            below.clear()  # Runs are never inside of runs.
             yield Path(parent), True
         elif EVENTS in files:
             below.clear()
@@ -133,7 +133,7 @@ def read_run(folder: Path) -> Run:
 
     Raises:
         RunFolderError: `results.json` is missing, is not JSON, has another schema or lacks a field;
-            or a file is not what the run wrote.
+            or a file has been changed since the run wrote it.
     """
     file = ResultsFile(folder)
     result = Result.from_file(file, folder)
@@ -146,18 +146,18 @@ def read_run(folder: Path) -> Run:
 
 
 def parse_config(text: str, path: Path) -> dict[str, Any]:
-    """The settings in the text of a `config.yaml`.
+    """Return the settings in the text of a `config.yaml`.
 
     Raises:
-        RunFolderError: It is not a YAML mapping.
+        RunFolderError: The text is not a YAML mapping.
     """
     from clframe.utils.plain_yaml import read_yaml
 
     try:
         settings = read_yaml(text)
     except ValueError as error:
-        place = f" ({error})" if str(error) else ""
-        raise RunFolderError(f"{path} is not valid YAML{place}; remove or repair it.") from error
+        where = f" ({error})" if str(error) else ""
+        raise RunFolderError(f"{path} is not valid YAML{where}; remove or repair it.") from error
     if settings is None:
         return {}
     if not isinstance(settings, dict):
@@ -166,7 +166,7 @@ def parse_config(text: str, path: Path) -> dict[str, Any]:
 
 
 def read_epochs(path: Path) -> tuple[tuple[Epoch, ...], tuple[str, ...]]:
-    """Epoch events in order, and remarks; of an epoch repeated after a resume, the last counts."""
+    """Return the epoch events in order, the last one of each epoch, and remarks."""
     text = read_text(path)
     if text is None:
         return (), (f"{path.name} is missing, so there is no loss curve.",)
@@ -193,7 +193,7 @@ def read_epochs(path: Path) -> tuple[tuple[Epoch, ...], tuple[str, ...]]:
     notes = []
     if not_finite:
         notes.append(
-            f"The training loss was no finite number in {len(not_finite)} epoch(s), first in "
+            f"The training loss was not finite in {len(not_finite)} epoch(s), first in "
             f"{not_finite[0]}."
         )
     if unreadable:

@@ -1,4 +1,4 @@
-"""Code that a run folder names, and whether it may be executed.
+"""Code that a run folder names, and checks that it may be executed.
 
 A run folder may come from somebody else, so what its ``config.yaml`` names is executed only if the
 user names it on the command line or has confirmed it (:mod:`clframe.utils.trust`). A run keeps a
@@ -36,11 +36,11 @@ class PluginFile:
     """A file with code that a run names.
 
     Args:
-        name: As ``plugin_path`` has it.
+        name: The name in ``plugin_path``.
         path: The file to load.
-        sha256: Of its content.
-        size: In bytes.
-        changed: Whether the file at the original place now differs from the run's copy.
+        sha256: Checksum of the content.
+        size: Size in bytes.
+        changed: Whether the file at the original path now differs from the run's copy.
     """
 
     name: str
@@ -51,42 +51,42 @@ class PluginFile:
 
 
 def copy_names(paths: Sequence[str | Path]) -> list[str]:
-    """Return the places of the copies in a run folder; files of one name get a folder each.
+    """Return the paths of the copies in a run folder; files of the same name get a folder each.
 
     >>> copy_names(["a/my.py", "other.py", "b/my.py"])
     ['plugins/my.py', 'plugins/other.py', 'plugins/2/my.py']
     """
-    found: list[str] = []
+    names: list[str] = []
     for number, path in enumerate(paths):
-        place = f"{PLUGINS}/{Path(path).name}"
-        found.append(place if place not in found else f"{PLUGINS}/{number}/{Path(path).name}")
-    return found
+        name = f"{PLUGINS}/{Path(path).name}"
+        names.append(name if name not in names else f"{PLUGINS}/{number}/{Path(path).name}")
+    return names
 
 
 def as_list(plugin_path: str | Path | Sequence[str | Path]) -> list[str | Path]:
-    """Return the files of a ``plugin_path``, which may be one."""
+    """Return the files of a ``plugin_path`` as a list."""
     return [plugin_path] if isinstance(plugin_path, str | Path) else list(plugin_path)
 
 
 def plugin_paths(overrides: Sequence[str]) -> list[str]:
     """Return the files named by ``plugin_path=``, needed before anything else can be checked."""
-    found: list[str] = []
+    files: list[str] = []
     for override in overrides:
         if override.startswith("plugin_path="):
             value = override.partition("=")[2].strip().strip("[]")
-            found += [path.strip().strip("'\"") for path in value.split(",") if path.strip()]
-    return [path for path in found if path != "null"]
+            files += [path.strip().strip("'\"") for path in value.split(",") if path.strip()]
+    return [path for path in files if path != "null"]
 
 
 def plugin_files(content: Mapping[str, Any], run: Path) -> list[PluginFile]:
     """Return the plugin files of a run: the original if it is unchanged, else the run's copy.
 
     Args:
-        content: Of ``config.yaml``.
+        content: Content of ``config.yaml``.
         run: The run folder.
 
     Raises:
-        ClframeError: A file is missing, or a copy is not what ``config.yaml`` says.
+        ClframeError: A file is missing, or a copy is not the one in ``config.yaml``.
     """
     names = [str(name) for name in content.get("plugin_path") or ()]
     if content.get("plugin_files") is None:  # a run by an older version
@@ -100,7 +100,7 @@ def copies(content: Mapping[str, Any], run: Path) -> list[Path]:
     """Return the copies of plugin files in a run folder.
 
     Raises:
-        RunFolderError: ``config.yaml`` names others, or one is missing.
+        RunFolderError: ``config.yaml`` names other files, or one is missing.
     """
     paths = [run / entry["file"] for entry in _entries(content, run)]
     for path in paths:
@@ -116,8 +116,8 @@ def _entries(content: Mapping[str, Any], run: Path) -> list[dict[str, str]]:
             f"'{run / 'config.yaml'}' has a 'plugin_files' that does not list one file and its "
             "sha256 for each of plugin_path; put back a copy of it"
         )
-    found: list[dict[str, str]] = entries
-    return found
+    checked: list[dict[str, str]] = entries
+    return checked
 
 
 def _are_copies(copies: Any, names: Sequence[Any]) -> bool:
@@ -151,13 +151,13 @@ def _copy(name: str, entry: Mapping[str, str], run: Path) -> PluginFile:
     there = _sum(original) if original.is_file() else None
     if there is not None and there[0] == entry["sha256"]:
         return PluginFile(name, original, *there)
-    found = _sum(path)
-    if found is None or found[0] != entry["sha256"]:
-        problem = "is missing" if found is None else "is not what the run wrote"
+    content = _sum(path)
+    if content is None or content[0] != entry["sha256"]:
+        problem = "is missing" if content is None else "is not what the run wrote"
         raise RunFolderError(
             f"'{path}', the run's copy of '{name}', {problem}; put it back, or add plugin_path=FILE"
         )
-    return PluginFile(name, path, *found, changed=there is not None)
+    return PluginFile(name, path, *content, changed=there is not None)
 
 
 def _sum(path: Path) -> tuple[str, int] | None:
@@ -179,20 +179,20 @@ def modules(content: Mapping[str, Any]) -> list[str]:
 
     They are named by environments (``envs: ["module:Class"]``) and by loggers (``class_path``).
     """
-    found: dict[str, None] = {}
+    names: dict[str, None] = {}
     for name in _environments(content.get("stream")):
         module = name.rpartition(":")[0]
         if module and module.partition(".")[0] not in _OWN_MODULES:
-            found[module] = None
+            names[module] = None
     for name in _class_paths(content.get("logger")):
         module = name.rpartition(".")[0]
         if module and module.partition(".")[0] not in _OWN_LOGGERS:
-            found[module] = None
-    return list(found)
+            names[module] = None
+    return list(names)
 
 
 def _environments(value: Any, named: bool = False) -> Iterator[str]:
-    """All names below an entry ``envs``, at any depth."""
+    """Yield all names below an entry ``envs``, at any depth."""
     if isinstance(value, Mapping):
         for key, item in value.items():
             yield from _environments(item, named or key == "envs")
@@ -214,33 +214,33 @@ def check(content: Mapping[str, Any], run: Path, typed: Sequence[str] = ()) -> l
     """Refuse code of a run that the user has neither named nor confirmed.
 
     Args:
-        content: Of ``config.yaml``.
+        content: Content of ``config.yaml``.
         run: The run folder.
-        typed: What the user has typed: ``plugin_path=FILE`` stands for all plugin files of the run,
-            and a module that is named in it is the user's choice.
+        typed: The user's arguments: ``plugin_path=FILE`` replaces all plugin files of the run, and
+            a module named there is confirmed.
 
     Returns:
-        The plugin files to load; none where the user names others.
+        The plugin files to load; none if the user names others.
 
     Raises:
-        SettingError: With the file or module, the run, and what to do.
+        SettingError: Names the file or module, the run, and what to do.
     """
-    known = trusted()
+    confirmed = trusted()
     for module in modules(content):
         own = re.compile(rf"(?<![\w.]){re.escape(module)}[:.]\w")
-        if not any(map(own.search, typed)) and not known.has_module(module):
+        if not any(map(own.search, typed)) and not confirmed.has_module(module):
             raise SettingError(
                 f"run '{run}' names the module '{module}', which is not imported because you have "
-                f"not confirmed it: look at it, then clframe trust {shlex.quote(str(run))}"
+                f"not confirmed it: read it, then run clframe trust {shlex.quote(str(run))}"
             )
     if plugin_paths(typed):
         return []
     files = plugin_files(content, run)
     for file in files:
-        if file.sha256 not in known.files:
+        if file.sha256 not in confirmed.files:
             raise SettingError(
                 f"run '{run}' comes with code in '{file.path}', which is not executed because you "
-                f"have not confirmed it. Look at it, then clframe trust {shlex.quote(str(run))}, "
+                f"have not confirmed it. Read it, then run clframe trust {shlex.quote(str(run))}, "
                 "or name a file of your own with plugin_path=FILE"
             )
     return files
@@ -258,38 +258,38 @@ def say_changed(content: Mapping[str, Any], run: Path) -> None:
 
 def places(content: Mapping[str, Any]) -> list[str]:
     """Return the places outside of the run folder that the settings of a Lightning logger name."""
-    found: list[str] = []
+    folders: list[str] = []
     loggers = content.get("logger")
     settings = loggers.get("lightning") if isinstance(loggers, Mapping) else None
-    given = settings if isinstance(settings, Mapping) else {}
-    for key, value in leaves({name: given[name] for name in given if name != "class_path"}):
+    own = settings if isinstance(settings, Mapping) else {}
+    for key, value in leaves({name: own[name] for name in own if name != "class_path"}):
         text = str(value)
         if isinstance(value, str) and (key.endswith(_PLACES) or "/" in text or "\\" in text):
-            found.append(text)
-    return found
+            folders.append(text)
+    return folders
 
 
 def check_places(content: Mapping[str, Any], run: Path, typed: Sequence[str] = ()) -> None:
-    """Refuse a logger of a run that would write to a place the user has not named or confirmed.
+    """Refuse a logger that would write to a place the user has not named or confirmed.
 
     Raises:
-        SettingError: With the place, the run, and what to do.
+        SettingError: Names the place, the run, and what to do.
     """
-    known = {*trusted().places, *(word.partition("=")[2].strip("'\"") for word in typed)}
-    for place in places(content):
-        if place not in known and not Path(place).resolve().is_relative_to(run.resolve()):
+    confirmed = {*trusted().places, *(word.partition("=")[2].strip("'\"") for word in typed)}
+    for target in places(content):
+        if target not in confirmed and not Path(target).resolve().is_relative_to(run.resolve()):
             raise SettingError(
-                f"a logger of run '{run}' writes to '{place}', outside of the run folder: name it "
-                f"with logger.lightning.save_dir={place}, or confirm it with clframe trust "
+                f"a logger of run '{run}' writes to '{target}', outside of the run folder: name it "
+                f"with logger.lightning.save_dir={target}, or confirm it with clframe trust "
                 f"{shlex.quote(str(run))}"
             )
 
 
 def confirm_run(content: Mapping[str, Any], files: Mapping[str, str]) -> None:
-    """Note that the user wants the code that a run names.
+    """Record that the user has confirmed the code that a run names.
 
     Args:
-        content: Of ``config.yaml``.
+        content: Content of ``config.yaml``.
         files: The names of its plugin files by their SHA-256.
 
     Raises:

@@ -1,8 +1,8 @@
-"""``status.json``: what a run does now, for whoever watches its folder.
+"""``status.json``: what a run is doing now, for programs that watch its folder.
 
-A running fit replaces the file when it turns to something else, and at most once a second while it
-learns or rolls out. It is gone when the run has finished; where it stayed, the run was stopped, has
-failed, or its process was killed. Nothing of the run depends on it.
+A running fit replaces the file when it starts something else, and at most once a second while it
+learns or rolls out. A finished run removes it. If it is still there, the run was stopped, has
+failed, or its process was killed. The run itself does not depend on it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _LONGEST = 1 << 20
 
 
 def read_status(folder: Path) -> dict[str, Any]:
-    """What the file of a run folder says; empty where there is none that can be read."""
+    """Return the status in a run folder; empty if there is none or it cannot be read."""
     try:
         content = read_json(folder / STATUS, _LONGEST)
     except (OSError, ValueError, RecursionError):
@@ -33,7 +33,7 @@ def read_status(folder: Path) -> dict[str, Any]:
 
 
 def note_hanging(path: Path, plugin: str, hook: str) -> None:
-    """Add to a run's status that it waits for a plugin; the run's next status replaces it."""
+    """Add a plugin that hangs to a run's status; the run's next status replaces it."""
     with contextlib.suppress(OSError):
         status = read_status(path.parent)
         if status:
@@ -42,7 +42,7 @@ def note_hanging(path: Path, plugin: str, hook: str) -> None:
 
 
 def words(status: Mapping[str, Any]) -> str:
-    """What the run does, as a person would say it.
+    """Describe what the run is doing.
 
     >>> words(
     ...     {
@@ -76,35 +76,35 @@ def words(status: Mapping[str, Any]) -> str:
     """
     phase = str(status.get("phase", ""))
     name, experience = status.get("name"), status.get("experience")
-    parts = [phase]
+    phrases = [phase]
     if name is not None and isinstance(experience, int):
         after = "after " if phase == "evaluating" else ""
-        parts = [f"{phase} {after}{name} ({experience + 1} of {status.get('experiences')})"]
+        phrases = [f"{phase} {after}{name} ({experience + 1} of {status.get('experiences')})"]
     elif phase == "evaluating":
-        parts = ["evaluating the untrained model"]
+        phrases = ["evaluating the untrained model"]
     if phase == "learning":
         for key in ("epoch", "step"):
             value, total = status.get(key), status.get(f"{key}s")
             if isinstance(value, int):
                 number = value + (key == "epoch")
-                parts.append(f"{key} {number}" + (f" of {total}" if total else ""))
+                phrases.append(f"{key} {number}" + (f" of {total}" if total else ""))
     task = status.get("task")
     if phase == "evaluating" and isinstance(status.get("tasks"), int):
         number = status.get("tasks_done", 0) + 1
-        parts.append(
+        phrases.append(
             f"{task} (task {number} of {status['tasks']})" if task else f"{status['tasks']} tasks"
         )
     if isinstance(status.get("done"), int):
         unit, done, total = str(status.get("unit")), status["done"], status.get("total")
-        one = unit.removesuffix("s")
+        singular = unit.removesuffix("s")
         done = min(done + 1, total) if isinstance(total, int) else done + 1
-        parts.append(f"{one} {done}" + (f" of {total}" if total else ""))
+        phrases.append(f"{singular} {done}" + (f" of {total}" if total else ""))
     waiting = status.get("waiting_for")
     if isinstance(waiting, dict):
-        parts.append(
+        phrases.append(
             f"waiting for plugin '{waiting.get('plugin')}' in hook '{waiting.get('hook')}'"
         )
     loss = status.get("loss")
     if phase == "learning" and isinstance(loss, int | float):
-        parts.append(f"loss {loss:.3g}")
-    return ", ".join(parts)
+        phrases.append(f"loss {loss:.3g}")
+    return ", ".join(phrases)

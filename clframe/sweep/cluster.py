@@ -1,7 +1,7 @@
-"""Runs as jobs of Slurm, through submitit.
+"""Run a sweep as jobs of Slurm, through submitit.
 
-The sweep folder and the data must be on a disk that all machines share. A job that the cluster
-takes away (a time limit, a more important job) lets its run save, and the next one continues it.
+The sweep folder and the data must be on a disk that all machines share. When the cluster ends a job
+(a time limit, a more important job), its run saves, and the next job continues it.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from clframe.sweep.remote import RemoteRun
 from clframe.sweep.settings import SweepSettings
 
 _SUBMITIT = {"timeout_min": 240, "name": "clframe"}
-_MOST_TIMEOUTS = 1000  # each continues where the last one saved
+_MOST_TIMEOUTS = 1000  # Each job continues where the last one saved.
 
 
 class SubmititLauncher:
-    """Hands the runs to Slurm.
+    """Launcher that submits the runs to Slurm.
 
     Args:
-        settings: Of the sweep; ``sweep.submitit`` holds the parameters of submitit.
+        settings: Settings of the sweep; ``sweep.submitit`` holds the parameters of submitit.
         folder: The sweep folder; submitit keeps its files below it.
     """
 
@@ -48,15 +48,19 @@ class SubmititLauncher:
     def _make_executor(self) -> Any:
         from submitit import AutoExecutor
 
-        given = {**_SUBMITIT, "cpus_per_task": self._settings.threads, **self._settings.submitit}
-        # Never anything but Slurm unless the user says so: submitit would fall back to this
+        parameters = {
+            **_SUBMITIT,
+            "cpus_per_task": self._settings.threads,
+            **self._settings.submitit,
+        }
+        # Only Slurm unless the user asks for something else: submitit would fall back to this
         # machine.
-        cluster = given.pop("cluster", "slurm")
+        cluster = parameters.pop("cluster", "slurm")
         with _sentences("sweep.submitit", (RuntimeError, ValueError, NameError, AssertionError)):
             executor = AutoExecutor(
                 self._folder, cluster=cluster, slurm_max_num_timeout=_MOST_TIMEOUTS
             )
-            executor.update_parameters(**given)
+            executor.update_parameters(**parameters)
         return executor
 
     def start(self, job: Job) -> None:
@@ -70,7 +74,7 @@ class SubmititLauncher:
             self._jobs[job.name] = self._executor.submit(remote)
 
     def wait(self, seconds: float) -> list[tuple[str, int | str]]:
-        """The runs whose jobs are done."""
+        """Return the runs whose jobs are done."""
         ended: list[tuple[str, int | str]] = []
         for name, submitted in list(self._jobs.items()):
             if submitted.done():
@@ -96,12 +100,12 @@ class SubmititLauncher:
             submitted.cancel(check=False)
 
     def close(self) -> None:
-        """Nothing to release."""
+        """Do nothing: there is nothing to release."""
 
 
 @contextlib.contextmanager
 def _sentences(where: str, errors: tuple[type[Exception], ...]) -> Iterator[None]:
-    """Translate what a cluster's library says of wrong settings into a SettingError."""
+    """Translate errors of a cluster's library about wrong settings into a SettingError."""
     try:
         yield
     except errors as error:

@@ -1,4 +1,4 @@
-"""One run of a sweep: where it is, how far it is, how it is started, and why it failed."""
+"""One run of a sweep: its folder, state, command and failure."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ class Job:
     """One run.
 
     Args:
-        name: Of its folder.
-        overrides: What `clframe fit` gets.
-        title: What tells it from the others, for people.
+        name: Name of its folder.
+        overrides: Overrides for `clframe fit`.
+        title: What distinguishes it from the other runs, for people.
         folder: The run folder, absolute.
-        log: The file that takes its output, absolute.
-        allow: Further words where it is continued: what may be different then.
+        log: The file for its output, absolute.
+        allow: Differences that are allowed when it is continued.
     """
 
     name: str
@@ -38,50 +38,50 @@ class Job:
 
     @property
     def state(self) -> State:
-        """How far the run is, by its folder alone: a record elsewhere could be out of date."""
+        """State of the run according to its folder; a record elsewhere could be out of date."""
         if (self.folder / RESULTS).exists():
             return "finished"
         return "broken" if (self.folder / CONFIG).exists() else "new"
 
     @property
     def words(self) -> list[str]:
-        """What follows `clframe fit` to start the run, or to continue it where it broke off."""
+        """Arguments of `clframe fit` that start the run, or continue it."""
         if self.state == "broken":
-            # Another machine of a cluster may have no list of what the user has confirmed.
+            # Another machine of a cluster may lack the user's list of confirmed code.
             named = [word for word in self.overrides if word.startswith("plugin_path=")]
             return [f"resume={self.folder}", *named, *self.allow]
         return [*self.overrides, f"run_dir={override_value(str(self.folder))}"]
 
     def begin_log(self) -> None:
-        """Say in the log what is started; the output of earlier attempts stays above."""
+        """Write the command into the log; the output of earlier attempts stays above."""
         self.log.parent.mkdir(parents=True, exist_ok=True)
         with self.log.open("a") as file:
             file.write(f"$ clframe fit {shlex.join(self.words)}\n")
 
 
 def failure(job: Job, code: int | str) -> str | None:
-    """Why a run failed, in a few words; None if it did not.
+    """Return why a run failed, in a few words; None if it did not.
 
     Args:
         job: The run.
-        code: The exit code of its process (negative: the signal that ended it), or what the
-            launcher says of it.
+        code: The exit code of its process (negative: the signal that ended it), or the
+            launcher's reason.
     """
     if isinstance(code, str):
         return code
     if code < 0:
         name = signal.Signals(-code).name if -code in set(signal.Signals) else f"signal {-code}"
-        hint = ", perhaps for want of memory" if -code == signal.SIGKILL else ""
+        hint = ", perhaps for lack of memory" if -code == signal.SIGKILL else ""
         return f"its process was ended by {name}{hint}"
     if code == STOPPED:
         return "it was stopped from outside"
     if code == 0:
         return None if job.state == "finished" else "it ended without a results.json"
-    return last_log_line(job.log) or f"its process left with exit code {code}"
+    return last_log_line(job.log) or f"its process ended with exit code {code}"
 
 
 def last_log_line(log: Path) -> str:
-    """The last sentence of clframe in the log, or else its last line."""
+    """Return the last message of clframe in the log, or else its last line."""
     try:
         lines = log.read_text(errors="replace").splitlines()
     except OSError:
@@ -89,7 +89,7 @@ def last_log_line(log: Path) -> str:
     attempt = lines[max((i for i, line in enumerate(lines) if line.startswith("$ ")), default=0) :]
     printed = [line for line in attempt[1:] if line.strip()]
     if len(printed) > 1 and " failed in hook '" in printed[-1]:
-        printed.pop()  # the line below a traceback; the error itself is above it
+        printed.pop()  # The line below a traceback; the error itself is above it.
         return printed[-1].strip()
     sentences = [line.removeprefix("clframe: ") for line in printed if line.startswith("clframe: ")]
     return (sentences or printed or [""])[-1].strip()

@@ -1,4 +1,4 @@
-"""Many runs at a time, whoever starts them; Ctrl-C ends them all and loses nothing."""
+"""Run many jobs at a time with any launcher; Ctrl-C ends them all without loss."""
 
 from __future__ import annotations
 
@@ -20,32 +20,32 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class Launcher(Protocol):
-    """Starts runs, each in a process of its own."""
+    """A launcher of runs, each in its own process."""
 
     @property
     def width(self) -> int | None:
-        """How many runs may be started at a time; None leaves that to a cluster."""
+        """Maximum number of runs at a time; None leaves that to a cluster."""
 
     def start(self, job: Job) -> None:
         """Start a run."""
 
     def wait(self, seconds: float) -> list[tuple[str, int | str]]:
-        """Wait for runs to end, at most so long.
+        """Wait for runs to end, at most for this time.
 
         Returns:
-            The names of those that did, each with its exit code (negative: a signal) or a sentence.
+            The names of ended runs, each with its exit code (negative: a signal) or a reason.
         """
 
     def stop(self, at_once: bool) -> None:
-        """Ask all runs to save and leave, or end them at once."""
+        """Ask all runs to save and exit, or end them at once."""
 
     def close(self) -> None:
-        """Leave nothing behind."""
+        """Release all resources."""
 
 
 @dataclass(frozen=True)
 class JobResult:
-    """A run that ended, one way or the other."""
+    """A run that has ended, successfully or not."""
 
     job: Job
     code: int | str
@@ -53,9 +53,9 @@ class JobResult:
 
 
 class Interrupts:
-    """Counts the signals that ask to stop.
+    """Counter of the signals that ask to stop.
 
-    A counter rather than an exception: what is being written when the signal comes is finished.
+    Counting instead of raising lets a write in progress finish.
     """
 
     def __init__(self) -> None:
@@ -65,13 +65,13 @@ class Interrupts:
         if number != signal.SIGHUP:
             self.count += 1
             return
-        # A terminal that is closed sends it more than once: not to be taken for impatience.
+        # A closed terminal sends it more than once, which does not mean a second request.
         self.count = max(self.count, 1)
         drop_if_lost()
 
     @contextmanager
     def counting(self) -> Iterator[None]:
-        """Count instead of stopping."""
+        """Count signals in this context instead of stopping."""
         before = {number: signal.signal(number, self._handle) for number in (*_SIGNALS, *hangup())}
         try:
             yield
@@ -89,9 +89,9 @@ def run_all(
     """Run all jobs and yield each as it ends; after an interrupt, only those that had started.
 
     Args:
-        launcher: Who starts them.
-        jobs: In order.
-        interrupts: The first asks the runs to save and leave, the second ends them at once.
+        launcher: Starts the jobs.
+        jobs: The jobs in order.
+        interrupts: The first asks the runs to save and exit, the second ends them at once.
         started: Called for each job when it starts.
     """
     waiting = deque(jobs)

@@ -1,4 +1,4 @@
-"""The launcher that a sweep's settings name."""
+"""Make the launcher that a sweep's settings name."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from clframe.sweep.settings import SweepSettings
 
 
 def make_launcher(settings: SweepSettings, folder: Path) -> Launcher:
-    """The launcher the settings name.
+    """Return the launcher that the settings name.
 
     Args:
-        settings: Of the sweep.
+        settings: Settings of the sweep.
         folder: The sweep folder.
 
     Raises:
-        SettingError: What it needs is not installed or not there.
+        SettingError: Something that it needs is not installed or missing.
     """
     if settings.launcher == "submitit":
         from clframe.sweep.cluster import SubmititLauncher

@@ -1,4 +1,4 @@
-"""Lines of JSON through a pipe: how a sweep talks to the process that starts its runs."""
+"""Read lines of JSON from a pipe, between a sweep and the process that starts its runs."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Any
 
 
 class Lines:
-    """Whole lines from a file descriptor.
+    """Reader of whole lines from a file descriptor.
 
     Args:
-        descriptor: Of the reading end of a pipe.
+        descriptor: The reading end of a pipe.
     """
 
     def __init__(self, descriptor: int) -> None:
@@ -20,7 +20,7 @@ class Lines:
         self._rest = b""
 
     def read(self) -> list[Any]:
-        """The JSON values of the lines that have come; waits for something to come."""
+        """Return the JSON values of new lines; wait until there are some."""
         content = os.read(self.descriptor, 65536)
         self.ended = not content
         *lines, self._rest = (self._rest + content).split(b"\n")

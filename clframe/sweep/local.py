@@ -1,7 +1,7 @@
-"""Runs as processes on this machine.
+"""Run a sweep as processes on this machine.
 
 A pool of worker processes (joblib's, ``concurrent.futures``') breaks as a whole when one worker is
-killed, and leaves the memory of one run to the next. Here every run has a process of its own.
+killed, and one run's memory stays for the next. Here every run has its own process.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from clframe.utils.processes import thread_limits, usable_cores
 
 
 class LocalLauncher:
-    """Lets :mod:`clframe.cli._prefork` start the runs.
+    """Launcher that lets :mod:`clframe.cli._prefork` start the runs.
 
     Args:
-        settings: Of the sweep.
-        gpus: Names of the GPUs the runs are spread over; empty leaves the choice to the runs.
-        folder: The working directory; None is this process'.
+        settings: Settings of the sweep.
+        gpus: Names of the GPUs to spread the runs over; empty leaves the choice to the runs.
+        folder: The working directory; None for the current one.
     """
 
     def __init__(
@@ -39,7 +39,7 @@ class LocalLauncher:
         self.gpus = gpus
         self._running: dict[str, int] = {}
         self._errors = tempfile.TemporaryFile("w+")  # noqa: SIM115 - closed with the launcher
-        # A session of its own: Ctrl-C in a terminal reaches the sweep, which tells the runs.
+        # In its own session: Ctrl-C in a terminal reaches the sweep, which passes it to the runs.
         self._process = subprocess.Popen(
             [sys.executable, "-P", "-m", "clframe.cli._prefork"],
             stdin=subprocess.PIPE,
@@ -55,7 +55,7 @@ class LocalLauncher:
         self._answers = Lines(self._process.stdout.fileno())
 
     def start(self, job: Job) -> None:
-        """Ask for a process for this run, on the GPU of a free slot."""
+        """Start a process for this run, on the GPU of a free slot."""
         slot = next(i for i in range(len(self._running) + 1) if i not in self._running.values())
         self._running[job.name] = slot
         self._ask(
@@ -72,10 +72,10 @@ class LocalLauncher:
             self._requests.write(json.dumps(request).encode() + b"\n")
             self._requests.flush()
         except BrokenPipeError:
-            pass  # the answers say so: they have ended
+            pass  # `wait` reports that the process has ended.
 
     def wait(self, seconds: float) -> list[tuple[str, int | str]]:
-        """The runs that ended."""
+        """Return the runs that have ended."""
         ready, _, _ = select.select([self._answers.descriptor], [], [], seconds)
         if not ready:
             return []
@@ -87,7 +87,8 @@ class LocalLauncher:
             lines = [line.strip() for line in self._errors if line.strip()]
             reason = lines[-1] if lines else f"exit code {self._process.wait()}"
             raise ClframeError(
-                f"the process that starts the runs has ended ({reason}); the same command continues"
+                f"the process that starts the runs has ended ({reason}); "
+                "run the same command to continue"
             )
         return ended
 
@@ -96,14 +97,14 @@ class LocalLauncher:
         self._ask({"stop": int(signal.SIGKILL if at_once else signal.SIGINT)})
 
     def close(self) -> None:
-        """End the server; runs that are left are asked to save and leave."""
+        """End the server; remaining runs are asked to save and exit."""
         with self._process:
             self._requests.close()
         self._errors.close()
 
 
 def gpu_of(slot: int, gpus: Sequence[str]) -> dict[str, str]:
-    """The environment that gives a run its GPU; empty without GPUs.
+    """Return the environment variable that gives a run its GPU; empty without GPUs.
 
     >>> [gpu_of(slot, ["0", "GPU-b"])["CUDA_VISIBLE_DEVICES"] for slot in range(3)]
     ['0', 'GPU-b', '0']
@@ -112,7 +113,7 @@ def gpu_of(slot: int, gpus: Sequence[str]) -> dict[str, str]:
 
 
 def visible_gpus() -> list[str]:
-    """The CUDA devices of this machine, as CUDA_VISIBLE_DEVICES names them."""
+    """Return the CUDA devices of this machine, as named in CUDA_VISIBLE_DEVICES."""
     import torch
 
     count = torch.cuda.device_count()

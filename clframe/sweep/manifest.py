@@ -1,4 +1,4 @@
-"""``sweep.json``: which runs belong to a sweep folder and what became of them."""
+"""``sweep.json``: the runs of a sweep folder and their states."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ SCHEMA = 1
 
 
 class Manifest:
-    """The record of a sweep, rewritten whole whenever a run changes its state.
+    """The record of a sweep, rewritten whenever a run changes its state.
 
     Args:
         folder: The sweep folder.
-        plan: What is swept now.
+        plan: The current sweep.
         plugins: Checksum of the user's plugin files.
 
     Raises:
@@ -43,11 +43,11 @@ class Manifest:
         before = _read(folder)
         if before is None:
             return
-        for name, words in (("fixed", "with"), ("keys", "over")):
+        for name, preposition in (("fixed", "with"), ("keys", "over")):
             if sorted(before[name]) != sorted(self.content[name]):
                 old = " ".join(before[name]) or "no common settings"
                 raise RunFolderError(
-                    f"sweep_dir '{folder}' holds a sweep {words} {old}, not "
+                    f"sweep_dir '{folder}' holds a sweep {preposition} {old}, not "
                     f"{' '.join(self.content[name]) or 'without any'}; give another sweep_dir"
                 )
         if before["plugins"] != plugins:
@@ -59,7 +59,7 @@ class Manifest:
         self.content["runs"] = before["runs"]
 
     def add(self, jobs: Sequence[Job]) -> None:
-        """Record runs that are to be made; what is known of them stays."""
+        """Record new runs; keep the entries of known ones."""
         for job in jobs:
             entry = self.content["runs"].setdefault(job.name, {"overrides": list(job.overrides)})
             state = job.state
@@ -86,7 +86,7 @@ class Manifest:
 
 
 def _read(folder: Path) -> dict[str, Any] | None:
-    """The record in a folder; None if the folder is new or empty."""
+    """Return the record in a folder; None if the folder is new or empty."""
     path = folder / SWEEP
     if folder.exists() and not folder.is_dir():
         raise RunFolderError(f"sweep_dir '{folder}' is a file; give a folder")

@@ -1,7 +1,8 @@
-"""Runs as tasks of a Ray cluster.
+"""Run a sweep as tasks of a Ray cluster.
 
-The sweep folder and the data must be on a disk that all machines share. Each run is placed where
-what it needs is free; a run whose machine is lost continues on another from its last checkpoint.
+The sweep folder and the data must be on a disk that all machines share. Each run goes to a machine
+with enough free resources; if that machine is lost, the run continues on another from its last
+checkpoint.
 """
 
 from __future__ import annotations
@@ -19,14 +20,14 @@ from clframe.utils.console import warn_user
 from clframe.utils.ray_cluster import Cluster, import_ray
 
 _MOST_LOSSES = 20
-"""Machines that one run may lose: then it is rather the run that brings them down."""
+"""Machines that one run may lose; after more, the run itself is probably the cause."""
 
 
 class RayLauncher:
-    """Hands the runs to a Ray cluster, or to one that Ray starts on this machine.
+    """Launcher for a Ray cluster, or one that Ray starts on this machine.
 
     Args:
-        settings: Of the sweep; ``sweep.ray`` holds the address and the options of a task.
+        settings: Settings of the sweep; ``sweep.ray`` holds the address and the options of a task.
     """
 
     def __init__(self, settings: SweepSettings) -> None:
@@ -46,7 +47,7 @@ class RayLauncher:
         return self._cluster.ray
 
     def start(self, job: Job) -> None:
-        """Hand over a run."""
+        """Submit a run."""
         if self._cluster is None:
             self._cluster = Cluster("sweep.ray", self._settings.ray.get("address"), start=True)
         ray = self._cluster.ray
@@ -58,7 +59,7 @@ class RayLauncher:
                     raise SettingError(problem)
                 # Clusters grow, and a lost machine may come back.
                 warn_user(f"{job.title} waits: {problem}")
-        except ClframeError as error:  # of this run; others may be placed
+        except ClframeError as error:  # Only this run fails; others may be placed.
             self._refused.append((job.name, str(error)))
         except (ValueError, TypeError) as error:
             raise SettingError(f"sweep.ray: {' '.join(str(error).split())}") from error
@@ -67,7 +68,7 @@ class RayLauncher:
             self._tasks[remote.remote(run)] = job
 
     def wait(self, seconds: float) -> list[tuple[str, int | str]]:
-        """The runs whose tasks are done."""
+        """Return the runs whose tasks are done."""
         ended, self._refused = self._refused, []
         if not ended:
             done, _ = self._ray.wait(list(self._tasks), num_returns=1, timeout=seconds)
@@ -79,7 +80,7 @@ class RayLauncher:
         return ended
 
     def _outcome(self, task: Any, job: Job) -> int | str | None:
-        """How a run ended; None if it goes on, since only its machine did."""
+        """Return how a run ended; None if only its machine was lost and it continues."""
         from ray.exceptions import NodeDiedError, RayError, TaskCancelledError
 
         try:
@@ -99,7 +100,7 @@ class RayLauncher:
             return f"its task ended with {type(error).__name__}: {first.strip()}"
 
     def stop(self, at_once: bool) -> None:
-        """Cancel the tasks; a run saves when its worker tells it so or goes away."""
+        """Cancel the tasks; a run saves when its worker is cancelled or goes away."""
         self._stopping = True
         for task in list(self._tasks):
             self._ray.cancel(task, force=at_once)
@@ -111,15 +112,15 @@ class RayLauncher:
 
 
 def needs_of(job: Job, threads: int, gpus: bool) -> dict[str, Any]:
-    """What a run needs of a machine: a CPU for each thread, and a GPU for each process with one.
+    """Return a run's needs: a CPU for each thread, and a GPU for each process that uses one.
 
     Args:
-        job: The run; ``trainer.devices`` says how many processes it has.
-        threads: Of each process.
+        job: The run; ``trainer.devices`` is its number of processes.
+        threads: Threads of each process.
         gpus: Whether the cluster has GPUs, for ``trainer.accelerator=auto``.
 
     Raises:
-        SettingError: The run asks for several machines.
+        SettingError: The run needs several machines.
     """
     from clframe.config.compose import compose
 
@@ -137,7 +138,7 @@ def needs_of(job: Job, threads: int, gpus: bool) -> dict[str, Any]:
 
 
 def _count(devices: int | str) -> int:
-    """How many devices are asked for; of ``auto`` and ``-1``, all, Ray shows the run only one."""
+    """Return the number of devices; for ``auto`` and ``-1`` (all), Ray shows the run only one."""
     return max(1, int(devices)) if str(devices).lstrip("-").isdecimal() else 1
 
 
@@ -146,12 +147,12 @@ def _gpus(ray: Any) -> bool:
 
 
 def unplaceable(needs: Mapping[str, Any], nodes: list[dict[str, Any]]) -> str | None:
-    """Why no machine of a cluster can take a run that needs so much; None if one can.
+    """Return why no machine of a cluster can take a run with these needs; None if one can.
 
     >>> unplaceable({"num_cpus": 4}, [{"Resources": {"CPU": 2.0}}, {"Resources": {"CPU": 1.0}}])
     'no machine of the Ray cluster has CPU=4; the largest has CPU=2'
     """
-    wanted = {
+    resources = {
         **{
             name: float(needs[key])
             for key, name in (("num_cpus", "CPU"), ("num_gpus", "GPU"), ("memory", "memory"))
@@ -161,14 +162,14 @@ def unplaceable(needs: Mapping[str, Any], nodes: list[dict[str, Any]]) -> str | 
     }
 
     def fits(has: Mapping[str, float]) -> bool:
-        return all(has.get(name, 0.0) >= value for name, value in wanted.items())
+        return all(has.get(name, 0.0) >= value for name, value in resources.items())
 
     if any(fits(node["Resources"]) for node in nodes):
         return None
-    asked = ", ".join(f"{name}={value:g}" for name, value in wanted.items())
-    most = {name: max(node["Resources"].get(name, 0.0) for node in nodes) for name in wanted}
+    listed = ", ".join(f"{name}={value:g}" for name, value in resources.items())
+    most = {name: max(node["Resources"].get(name, 0.0) for node in nodes) for name in resources}
     largest = ", ".join(f"{name}={value:g}" for name, value in most.items())
-    return f"no machine of the Ray cluster has {asked}; the largest has {largest}"
+    return f"no machine of the Ray cluster has {listed}; the largest has {largest}"
 
 
 def _call(remote: RemoteRun) -> int:

@@ -1,6 +1,6 @@
-"""A run that is started wherever a cluster has room for it.
+"""Start a run on any machine of a cluster.
 
-Light on purpose: whoever starts the run imports it, and only the run itself has use for torch.
+This module is light on purpose: the launcher imports it too, and only the run itself needs torch.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from clframe.utils.lock import Lock
 _ONE_BY_ONE = 0.2
 _LEASE = 150.0
 """Seconds until a lost machine's lock is free: its processes save within 120, and a file server
-that has lost one lets its locks go after a lease, of 90 seconds with NFS."""
+releases the locks of a lost machine after a lease, 90 seconds with NFS."""
 
 _servers: dict[tuple[str, int], LocalLauncher] = {}
 
 
 class RemoteRun:
-    """One run, started wherever this object is called.
+    """A run that starts on the machine where this object is called.
 
     Args:
         job: The run.
         folder: The working directory.
-        threads: Of the run.
+        threads: Threads of the run.
     """
 
     def __init__(self, job: Job, folder: str, threads: int) -> None:
@@ -38,10 +38,10 @@ class RemoteRun:
         """Run or continue, and return the exit code; the run ends when its caller does.
 
         Args:
-            keep: Keep the process that starts runs, and all that it has imported, for the next
-                run that is called here.
+            keep: Keep the process that starts runs, with all its imports, for the next run that is
+                called here.
         """
-        if self.job.state == "finished":  # by an earlier attempt of the same job
+        if self.job.state == "finished":  # In an earlier attempt of the same job.
             return 0
         self._launcher = self._serving()
         whole = False
@@ -57,22 +57,22 @@ class RemoteRun:
                 self._close()
 
     def _serving(self) -> LocalLauncher:
-        """The process that starts runs."""
-        place = self.folder, self.threads
-        if place not in _servers:
+        """Return the process that starts runs."""
+        key = self.folder, self.threads
+        if key not in _servers:
             settings = SweepSettings(jobs=1, threads=self.threads)
-            _servers[place] = LocalLauncher(settings, folder=self.folder)
-        # Each run may be given other GPUs, by whoever calls.
+            _servers[key] = LocalLauncher(settings, folder=self.folder)
+        # Each caller may have been assigned other GPUs.
         visible = os.environ.get("CUDA_VISIBLE_DEVICES")
-        _servers[place].gpus = () if visible is None else (visible,)
-        return _servers[place]
+        _servers[key].gpus = () if visible is None else (visible,)
+        return _servers[key]
 
     def _wait_for_lost(self) -> None:
-        """A run that was lost with its machine may hold its folder for a while."""
+        """Wait for the lock of a run whose machine was lost."""
         path = self.job.folder / ".lock"
         if path.exists():
             lock = Lock(path)
-            lock.wait(seconds=_LEASE)  # still held after that, the run says by whom
+            lock.wait(seconds=_LEASE)  # If it is still held after that, the run names the holder.
             lock.release()
 
     def _close(self) -> None:
@@ -82,7 +82,7 @@ class RemoteRun:
             server.close()
 
     def checkpoint(self) -> Any:
-        """Submitit asks this before the machine is taken away: save, and start again later."""
+        """Save before the machine is taken away and start again later; submitit calls this."""
         from submitit.helpers import DelayedSubmission
 
         if self._launcher is not None:

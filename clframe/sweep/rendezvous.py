@@ -1,4 +1,4 @@
-"""Where the threads of a group of seeds wait for each other, so that one can work for all."""
+"""A meeting point for the threads of a group of seeds, where one works for all."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Any
 
 
 class Rendezvous:
-    """A barrier at which every thread brings something; the last to arrive does the work of all.
+    """A barrier to which every thread brings a request; the last to arrive does all the work.
 
-    Between two barriers the threads run one at a time, holding the lock, so that nothing a run
-    does has to be safe for threads.
+    Between two barriers the threads run one at a time, holding the lock, so the code of a run does
+    not need to be thread-safe.
 
     Args:
-        size: How many threads there are.
+        size: Number of threads.
     """
 
     def __init__(self, size: int) -> None:
@@ -25,7 +25,7 @@ class Rendezvous:
         self.lock = threading.Lock()
 
     def join(self, index: int, brought: Any, work: Callable[[list[Any]], Sequence[Any]]) -> Any:
-        """Bring something and wait for the others; get this thread's part of what is made of it.
+        """Submit a request and wait for the others; return this thread's share of the results.
 
         Raises:
             threading.BrokenBarrierError: Another thread has failed and will not come.
@@ -36,7 +36,7 @@ class Rendezvous:
             self._barrier.wait()
         finally:
             self.lock.acquire()
-        # The next barrier cannot be passed before this thread has come to it.
+        # The next barrier cannot be passed before this thread has reached it.
         return self._results[index]
 
     def _work_for_all(self) -> None:

@@ -1,7 +1,7 @@
-"""Many runs on this machine, each in a process of its own: seeds, experts and grids of runs.
+"""Run many jobs on this machine, each in its own process: seeds, experts and grids of runs.
 
-A sweep has more to say (its folder, its record, clusters); see :mod:`clframe.cli.sweep`. Both start
-runs as a :class:`clframe.sweep.job.Job` through a launcher.
+A sweep does more (its folder, its record, clusters); see :mod:`clframe.cli.sweep`. Both start runs
+as a :class:`clframe.sweep.job.Job` through a launcher.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from clframe.sweep.settings import SweepSettings
 
 
 def can_be_written(config: RunConfig) -> bool:
-    """Whether a run can be described in a file, so that another process can start it."""
-    parts = config.strategy if isinstance(config.strategy, Sequence) else [config.strategy]
+    """Return whether a file can describe a run, so that another process can start it."""
+    strategy = config.strategy if isinstance(config.strategy, Sequence) else [config.strategy]
     return (
         isinstance(config.stream, str | dict)
         and (config.model is None or isinstance(config.model, str | dict))
-        and not any(isinstance(part, Plugin) for part in parts)
+        and not any(isinstance(item, Plugin) for item in strategy)
         and config.run_dir is not False
     )
 
 
 def job_of(config: RunConfig, title: str) -> Job:
-    """A run as a job: its folder is made, with its ``config.yaml``."""
+    """Make a run's folder and ``config.yaml``, and return it as a job."""
     folder = write_config(config).path.resolve()
     return Job(
         name=folder.name,
@@ -48,19 +48,19 @@ def run_jobs(
     on_end: Callable[[JobResult, str | None], None] | None = None,
     cwd: Path | None = None,
 ) -> dict[str, str]:
-    """Run what is not finished, so many at once; Ctrl-C lets the runs save and stop.
+    """Run unfinished jobs, ``at_once`` at a time; Ctrl-C lets the runs save and stop.
 
     Args:
-        jobs: In order; their names must be different.
-        at_once: How many; None is the number of usable cores or GPUs.
-        on_end: Called as each ends, with why it failed (None if it did not).
+        jobs: The jobs in order; their names must be different.
+        at_once: Maximum number at a time; None for the number of usable cores or GPUs.
+        on_end: Called when each ends, with the reason of its failure (None if it did not fail).
         cwd: The working directory of the runs.
 
     Returns:
-        Why runs failed, by name.
+        The reasons of failed runs, by name.
 
     Raises:
-        KeyboardInterrupt: When the runs have stopped after Ctrl-C.
+        KeyboardInterrupt: The runs have stopped after Ctrl-C.
     """
     waiting = [job for job in jobs if job.state != "finished"]
     failures: dict[str, str] = {}

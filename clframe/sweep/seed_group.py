@@ -1,4 +1,4 @@
-"""A group of seeds: every seed is a run of its own, in a thread, and they meet to train.
+"""A group of seeds: every seed is a run in its own thread, and all train together.
 
 The runs are those of :func:`clframe.run.run`, with their own learners, plugins, folders and random
 generators. Two built-in plugins are replaced: the loop and the evaluator wait for the other seeds,
@@ -35,14 +35,14 @@ if TYPE_CHECKING:
 
 
 def unsupported_reason(runs: Sequence[Built]) -> str | None:
-    """Why these runs cannot be trained as one model, or None."""
+    """Return why these runs cannot be trained as one model, or None."""
     reason = unsupported_learner(runs[0].learner)
     if reason is not None:
         return reason
-    for one in runs:
-        sizes = [len(experience.data) for experience in one.stream]
-        if not all(experience.data.repeatable for experience in one.stream):
-            return f"stream '{one.stream.name}' does not give the same samples each time"
+    for built in runs:
+        sizes = [len(experience.data) for experience in built.stream]
+        if not all(experience.data.repeatable for experience in built.stream):
+            return f"stream '{built.stream.name}' does not give the same samples each time"
         if sizes != [len(experience.data) for experience in runs[0].stream]:
             return "the seeds' experiences are not equal in size"
     return None
@@ -52,7 +52,7 @@ class SeedGroup:
     """Runs that differ in their seed, trained in lock-step.
 
     Args:
-        configs: One per seed.
+        configs: One config per seed.
     """
 
     def __init__(self, configs: Sequence[RunConfig]) -> None:
@@ -66,7 +66,7 @@ class SeedGroup:
         self._stack: Stack | None = None
 
     def run(self) -> list[Result]:
-        """Run all seeds and give their results in order."""
+        """Run all seeds and return their results in order."""
         threads = [
             threading.Thread(
                 target=self._run_seed, args=(index,), name=f"seed-{index}", daemon=True
@@ -78,7 +78,7 @@ class SeedGroup:
         try:
             for thread in threads:
                 thread.join()
-        except BaseException:  # Ctrl-C comes to this thread; the seeds stop when they meet next
+        except BaseException:  # Ctrl-C reaches this thread; the seeds stop at their next meeting.
             self.rendezvous.abort()
             raise
         if self.failure is not None:
@@ -86,13 +86,13 @@ class SeedGroup:
         return [self.results[index] for index in range(len(self.runs))]
 
     def _run_seed(self, index: int) -> None:
-        """One seed's run; the first failure ends all others."""
-        one = self.runs[index]
+        """Run one seed; the first failure ends all others."""
+        built = self.runs[index]
         try:
             with self.rendezvous.lock:
-                self.results[index] = run(one.learner, one.stream, one.strategy, one.folder)
+                self.results[index] = run(built.learner, built.stream, built.strategy, built.folder)
         except threading.BrokenBarrierError:
-            pass  # another seed has failed and says why
+            pass  # Another seed has failed and reports why.
         except BaseException as error:
             if self.failure is None:
                 self.failure = error
@@ -100,9 +100,9 @@ class SeedGroup:
 
     @property
     def stack(self) -> Stack:
-        """The stack of all models, made when the first of them is needed."""
+        """The stack of all models, made on first use."""
         if self._stack is None:
-            self._stack = Stack([one.learner for one in self.runs])
+            self._stack = Stack([built.learner for built in self.runs])
         return self._stack
 
     def train(self, requests: list[FitRequest]) -> list[bool]:
@@ -116,7 +116,7 @@ class SeedGroup:
 
 
 class BatchedLoop(Plugin):
-    """Learns an experience together with the other seeds; takes the place of ``loop``."""
+    """Training of an experience together with the other seeds; replaces ``loop``."""
 
     name = "loop"
     capabilities = Capabilities(batched_seeds=True)
@@ -135,7 +135,7 @@ class BatchedLoop(Plugin):
 
 
 class BatchedAccuracy(CountsClasses):
-    """Measures accuracy together with the other seeds; takes the place of ``accuracy``."""
+    """Accuracy measured together with the other seeds; replaces ``accuracy``."""
 
     name = "accuracy"
     capabilities = Capabilities(batched_seeds=True)
@@ -147,7 +147,7 @@ class BatchedAccuracy(CountsClasses):
 
     @hookimpl(trylast=True)
     def evaluate_task(self, task: Task) -> dict[str, float]:
-        """Accuracy over all samples."""
-        found = self.group.rendezvous.join(self.index, task, self.group.accuracies)
-        accuracy, self.tables[task.name] = found
+        """Return the accuracy over all samples."""
+        answer = self.group.rendezvous.join(self.index, task, self.group.accuracies)
+        accuracy, self.tables[task.name] = answer
         return {"accuracy": accuracy}

@@ -1,7 +1,7 @@
-"""Several seeds of one run at once: as one batched model where that is possible, else as processes.
+"""Run several seeds at once: as one batched model if possible, else as processes.
 
 Small models spend their time in Python and in starting kernels, not in arithmetic; five of them
-side by side cost little more than one. The results are those of separate runs up to the order in
+side by side cost little more than one. The results equal those of separate runs, up to the order in
 which a batched product adds its terms.
 """
 
@@ -30,9 +30,9 @@ def fit_seeds(config: RunConfig, seeds: Sequence[int]) -> list[Result]:
     """Learn a stream once per seed.
 
     Args:
-        config: What each run is, but for its seed; with ``run_dir`` each has a folder
+        config: Config of each run, except for its seed; with ``run_dir`` each has a folder
             ``RUN_DIR/s<seed>``.
-        seeds: Of the runs.
+        seeds: Seeds of the runs.
 
     Returns:
         One result per seed, in order.
@@ -46,21 +46,21 @@ def fit_seeds(config: RunConfig, seeds: Sequence[int]) -> list[Result]:
     configs = [of_seed(config, seed, first=seed == chosen[0]) for seed in chosen]
     if len(configs) == 1:
         return [fit_config(configs[0])]
-    # Written down, so that each of them can be continued by itself with the same bits.
+    # Stored in the config, so that each run can be continued alone with the same bits.
     batched = {**(config.trainer or {}), "batched": True}
-    group = SeedGroup([one.replace(trainer=batched) for one in configs])
+    group = SeedGroup([seed_config.replace(trainer=batched) for seed_config in configs])
     reason = unsupported_reason(group.runs)
     if reason is None:
         return group.run()
-    if not all(can_be_written(one) for one in configs):
+    if not all(can_be_written(seed_config) for seed_config in configs):
         warn_user(f"seeds are run one after the other: {reason}")
-        return [fit_config(one) for one in configs]
+        return [fit_config(seed_config) for seed_config in configs]
     warn_user(f"seeds are run in separate processes: {reason}")
     return _in_processes(configs)
 
 
 def _in_processes(configs: Sequence[RunConfig]) -> list[Result]:
-    """One process per seed, as many at a time as there are cores."""
+    """Run one process per seed, as many at a time as there are cores."""
     jobs = [job_of(config, f"seed {config.seed}") for config in configs]
     failures = run_jobs(jobs, on_end=_tell)
     for job in jobs:
@@ -77,7 +77,7 @@ def _tell(ended: JobResult, reason: str | None) -> None:
 
 
 def in_one_group(config: RunConfig) -> RunConfig:
-    """Let the runs be found together on W&B, where each seed is a run of its own."""
+    """Group the runs on W&B, where each seed is its own run."""
     if "wandb" not in config.logger_names or logger_settings(config, "wandb").get("group"):
         return config
     named = Path(config.run_dir).name if config.run_dir else ""
@@ -87,7 +87,7 @@ def in_one_group(config: RunConfig) -> RunConfig:
 
 
 def of_seed(config: RunConfig, seed: int, first: bool) -> RunConfig:
-    """One seed's run; only the first shows its progress."""
+    """Return one seed's run; only the first shows its progress."""
     run_dir = config.run_dir
     return config.replace(
         seed=seed,

@@ -11,18 +11,18 @@ from clframe.utils.setting_checks import at_least
 
 @dataclass(frozen=True)
 class SweepSettings:
-    """How the runs of a sweep are started.
+    """Settings of how the runs of a sweep are started.
 
     Args:
         launcher: ``local`` (also called ``joblib``) starts processes on this machine, ``submitit``
             jobs on Slurm, ``ray`` tasks on a Ray cluster.
-        jobs: Runs at a time; None is the number of cores (or GPUs, where there are any) here, and
-            as many as the cluster takes there.
+        jobs: Runs at a time. None for the number of cores (or GPUs, if there are any) on this
+            machine; on a cluster, as many as it accepts.
         threads: Threads of each run.
         submitit: Parameters of submitit's executor, such as ``timeout_min`` or
             ``slurm_partition``, and ``cluster`` (``slurm``, ``local`` or ``debug``).
-        ray: ``address`` of the cluster, and what each run needs of it: ``num_gpus``, ``memory``
-            and other options of a Ray task.
+        ray: ``address`` of the cluster, and the needs of each run: ``num_gpus``, ``memory`` and
+            other options of a Ray task.
     """
 
     launcher: Literal["local", "joblib", "submitit", "ray"] = "local"

@@ -1,7 +1,7 @@
-"""For authors of plugins, streams, models and metrics: a toy stream, and the contracts.
+"""Tests for authors of plugins, streams, models and metrics: a toy stream, and the contracts.
 
 ``check_plugin``, ``check_stream``, ``check_model`` and ``check_metric`` raise an ``AssertionError``
-that says what is wrong. ``clframe check`` runs them, and what takes longer, as a command.
+that names the problem. The command ``clframe check`` runs them and slower checks.
 """
 
 from clframe.testing.contracts import check_metric as check_metric

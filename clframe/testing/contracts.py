@@ -18,15 +18,15 @@ from clframe.testing.toy import toy_run, toy_stream
 from clframe.utils import setting_checks
 
 SHAPES = ((8,), (1, 28, 28), (3, 32, 32), (3, 64, 64))
-"""Inputs that a model is tried with, until it takes one."""
+"""Input shapes that a model is tried with, until it accepts one."""
 OUTPUTS = 6
 
 
 def check_stream(stream: Stream) -> None:
-    """Check that a stream keeps the contract.
+    """Check that a stream follows the contract.
 
-    Every experience and task must give data whose inputs have the promised shape, whose labels are
-    outputs of its task, and which is the same when asked for again.
+    Every experience and task must provide data whose inputs have the promised shape, whose labels
+    are outputs of its task, and which is the same when read again.
 
     >>> check_stream(toy_stream())
     """
@@ -51,8 +51,8 @@ def check_stream(stream: Stream) -> None:
                 assert set(data.labels.tolist()) <= outputs, (
                     f"{where} has labels that are not among its outputs {sorted(outputs)}"
                 )
-            known = {task.index for task in stream.tasks}
-            assert set(data.tasks.tolist()) <= known, f"{where} names unknown tasks"
+            indices = {task.index for task in stream.tasks}
+            assert set(data.tasks.tolist()) <= indices, f"{where} names unknown tasks"
             first = next(iter(data.batches(torch.arange(min(4, len(data))), 4)))
             again = next(iter(item.data.batches(torch.arange(min(4, len(data))), 4)))
             if isinstance(first.x, torch.Tensor):
@@ -70,22 +70,22 @@ def check_stream(stream: Stream) -> None:
 def check_model(
     factory: Callable[..., nn.Module], input_shape: tuple[int, ...] | None = None
 ) -> None:
-    """Check that a model keeps the contract.
+    """Check that a model follows the contract.
 
-    It must give a finite logit for every output and sample, whatever the other samples of the batch
-    are when it is not training; a gradient must reach every parameter that can be trained; the same
-    seed must give the same weights, and saved weights the same outputs.
+    In evaluation mode it must return a finite logit for every output and sample, independent of the
+    other samples in the batch. Every trainable parameter must get a gradient. The same seed must
+    give the same weights, and saved weights the same outputs.
 
     >>> from clframe.models.mlp import mlp
     >>> check_model(mlp)
 
     Args:
-        factory: Makes the model, as it is registered: it is given ``input_shape``, ``n_outputs``
-            and ``stream`` where it asks for them, and has defaults for its other arguments.
-        input_shape: Of one sample; None tries a few.
+        factory: Makes the model, as it is registered: it gets ``input_shape``, ``n_outputs`` and
+            ``stream`` if it has these arguments, and has defaults for its other arguments.
+        input_shape: Shape of one sample; None tries a few.
 
     Raises:
-        AssertionError: Says what is wrong.
+        AssertionError: Names the problem.
     """
     name = getattr(factory, "__name__", str(factory))
     shapes = SHAPES if input_shape is None else (input_shape,)
@@ -100,8 +100,8 @@ def check_model(
             reasons.append(f"{list(shape)}: {error}")
     else:
         raise AssertionError(
-            f"model '{name}' takes inputs of none of these shapes ({'; '.join(reasons)}): "
-            "say which one with input_shape="
+            f"model '{name}' accepts inputs of none of these shapes ({'; '.join(reasons)}): "
+            "set input_shape="
         )
     _check_outputs(model, x, name)
     _check_gradients(model, x, name)
@@ -116,13 +116,13 @@ def check_model(
         equal = torch.equal(again.eval()(x), model.eval()(x))
     require(
         equal,
-        f"model '{name}' gives other outputs with the same saved weights: keep what changes as "
-        "parameters or buffers",
+        f"model '{name}' gives other outputs with the same saved weights: store values that change "
+        "as parameters or buffers",
     )
 
 
 def _made(factory: Callable[..., nn.Module], shape: tuple[int, ...]) -> nn.Module:
-    given = {
+    arguments = {
         "input_shape": shape,
         "n_outputs": OUTPUTS,
         "stream": toy_stream(n_experiences=OUTPUTS // 2),
@@ -130,7 +130,7 @@ def _made(factory: Callable[..., nn.Module], shape: tuple[int, ...]) -> nn.Modul
     }
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        return factory(**{k: v for k, v in given.items() if setting_checks.accepts(factory, k)})
+        return factory(**{k: v for k, v in arguments.items() if setting_checks.accepts(factory, k)})
 
 
 def _inputs(shape: tuple[int, ...]) -> Tensor:
@@ -149,15 +149,15 @@ def _check_outputs(model: nn.Module, x: Tensor, name: str) -> None:
         alone = model(x[:1])
         require(
             torch.allclose(alone, outputs[:1], rtol=1e-3, atol=1e-4),
-            f"model '{name}' lets samples of a batch act on each other when it is not training: "
-            "normalize by what was kept from training, as batch normalization does",
+            f"model '{name}' mixes samples of a batch when it is not training: "
+            "normalize with statistics from training, as batch normalization does",
         )
         split = split_model(model)
         if split is not None:
             require(
                 torch.allclose(split.head(split.features(x)), outputs, rtol=1e-3, atol=1e-4),
-                f"model '{name}' has features and head, but head(features(x)) is not its output: "
-                "plugins would act on another network",
+                f"model '{name}' has features and head, but head(features(x)) is not its output, "
+                "so plugins would act on another network: use both in forward",
             )
 
 
@@ -176,18 +176,18 @@ def _check_gradients(model: nn.Module, x: Tensor, name: str) -> None:
 
 
 def check_metric(function: Callable[..., Any]) -> None:
-    """Check that a metric keeps the contract.
+    """Check that a metric follows the contract.
 
-    Of the result of a run with one experience, and with three, it must give numbers by name (or
-    None where it is not defined), the same each time.
+    For the results of runs with one and with three experiences, it must return numbers by name (or
+    None if it is undefined), and the same numbers each time.
 
     >>> check_metric(lambda result: {"last": float(result.matrix.values[-1, -1])})
 
     Args:
-        function: As it is registered: of a :class:`clframe.Result`.
+        function: The function as it is registered; it gets a :class:`clframe.Result`.
 
     Raises:
-        AssertionError: Says what is wrong.
+        AssertionError: Names the problem.
     """
     name = getattr(function, "__name__", None) or getattr(function, "name", "?")
     for experiences in (1, 3):
@@ -204,8 +204,6 @@ def check_metric(function: Callable[..., Any]) -> None:
             numbers = value if isinstance(value, list | tuple) else [value]
             require(
                 all(np.isfinite(n) for n in numbers if isinstance(n, int | float)),
-                f"{where} gives {value!r} for '{key}': return None where it is not defined",
+                f"{where} gives {value!r} for '{key}': return None where it is undefined",
             )
-        require(
-            function(result) == answer, f"{where} gives something else the second time it is asked"
-        )
+        require(function(result) == answer, f"{where} gives another answer the second time")

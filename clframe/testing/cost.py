@@ -1,4 +1,4 @@
-"""What a plugin costs in a step: ratios to a run without it, measured side by side."""
+"""The cost of a plugin in a step: ratios to a run without it, measured side by side."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from clframe.testing.toy import toy_run, toy_stream
 
 EXPERIENCES = 12
 EARLY, LATE = 2, EXPERIENCES - 1
-"""The experiences that are compared; the first ones may have nothing yet to look back to."""
+"""The experiences that are compared; in the first ones a plugin may have no past to use."""
 
 
 class Cost(NamedTuple):
-    """What was measured.
+    """Measured ratios.
 
     Args:
         ratio: Time of a step with the plugin to that without it.
-        growth: Time of a late step to that of an early one, relative to a run without it.
+        growth: Ratio of the times of a late and an early step, relative to a run without it.
     """
 
     ratio: float
@@ -32,7 +32,7 @@ class Cost(NamedTuple):
 
 
 class Clock(Plugin):
-    """Notes the processor's time after every step, by experience."""
+    """Clock that records the processor time after every step, by experience."""
 
     name = "clock"
     capabilities = Capabilities(evaluator=True)
@@ -47,24 +47,24 @@ class Clock(Plugin):
 
     @hookimpl(trylast=True)
     def after_step(self) -> None:
-        """Note the time; other processes do not count."""
+        """Record the time of this process."""
         self.times[-1].append(time.process_time())
 
     def steps(self, number: int) -> float:
-        """The median time of a step in an experience."""
+        """Return the median time of a step in an experience."""
         row = self.times[number]
         return statistics.median(b - a for a, b in itertools.pairwise(row))
 
 
 def measure(
-    plugins: Callable[[], list[Plugin]], beside: Sequence[Plugin], scenario: Any, repeats: int = 3
+    plugins: Callable[[], list[Plugin]], others: Sequence[Plugin], scenario: Any, repeats: int = 3
 ) -> Cost:
-    """Runs with and without a plugin in turn; the least time of each counts.
+    """Run with and without a plugin in turn; the shortest time of each counts.
 
     Args:
-        plugins: Makes the plugins with the one that is measured.
-        beside: Those without it.
-        scenario: Of the toy stream.
+        plugins: Makes the plugins including the measured one.
+        others: The plugins without the measured one.
+        scenario: Scenario of the toy stream.
         repeats: Pairs of runs.
     """
     stream = toy_stream(scenario, EXPERIENCES, samples=64)
@@ -76,8 +76,8 @@ def measure(
 
     with_it, without = [], []
     for _ in range(repeats):
-        without.append(times(list(copy.deepcopy(beside))))
+        without.append(times(list(copy.deepcopy(others))))
         with_it.append(times(plugins()))
-    early, late = (min(one[i] for one in with_it) for i in (0, 1))
-    plain_early, plain_late = (min(one[i] for one in without) for i in (0, 1))
+    early, late = (min(times_of_run[i] for times_of_run in with_it) for i in (0, 1))
+    plain_early, plain_late = (min(times_of_run[i] for times_of_run in without) for i in (0, 1))
     return Cost(late / plain_late, (late / early) / (plain_late / plain_early))

@@ -1,10 +1,10 @@
-"""The part of a plugin's contract that takes several processes, or several seeds at once.
+"""The items of a plugin's contract for several processes, or several seeds at once.
 
 ::
 
     python -m clframe.testing.distributed FOLDER NAME SCENARIO [FILE...]
 
-runs the plugin NAME on the toy stream in two processes; each leaves what came out in FOLDER.
+runs the plugin NAME on the toy stream in two processes; each stores its result in FOLDER.
 """
 
 from __future__ import annotations
@@ -34,23 +34,23 @@ from clframe.testing.toy import prepare_toy, toy_model, toy_stream
 from clframe.utils.console import print_err
 
 TOLERANCE = 1e-3
-"""Of weights, relative to the largest of a tensor: sums are made in another order."""
+"""Tolerance of weights, relative to the largest of a tensor: sums have another order."""
 _RESULT = "rank0.pt"
 _VARIABLES = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "NODE_RANK", "MASTER_ADDR", "MASTER_PORT")
 
 
 def made(name: str, registry: Registry) -> list[Plugin]:
-    """The plugin of a name after those that it needs."""
+    """Return the plugin of a name, after the plugins that it needs."""
     needs = getattr(registry.get("plugin", name).factory, "needs", ())
     return compose([*needs, name], registry)[1]
 
 
 def two_processes(contract: PluginContract, files: Sequence[str]) -> str:
-    """Two processes that share each batch end with the weights of one.
+    """Check that two processes that share each batch end with the weights of one.
 
     Args:
-        contract: Of the plugin.
-        files: Where the plugin is, if it is not installed.
+        contract: Contract of the plugin.
+        files: Files of the plugin, if it is not installed.
     """
     plugin = contract.plugin
     if not plugin.capabilities.distributed:
@@ -58,10 +58,15 @@ def two_processes(contract: PluginContract, files: Sequence[str]) -> str:
     if (os.cpu_count() or 1) < 2:
         raise NotChecked("two processes need two processor cores")
     with tempfile.TemporaryDirectory() as folder:
-        words = [folder, plugin.name, contract.scenario, *(str(Path(f).resolve()) for f in files)]
+        arguments = [
+            folder,
+            plugin.name,
+            contract.scenario,
+            *(str(Path(f).resolve()) for f in files),
+        ]
         environment = {k: v for k, v in os.environ.items() if k not in _VARIABLES}
         done = subprocess.run(
-            [sys.executable, "-m", "clframe.testing.distributed", *words],
+            [sys.executable, "-m", "clframe.testing.distributed", *arguments],
             env={**environment, "OMP_NUM_THREADS": "1"},
             capture_output=True,
             text=True,
@@ -98,11 +103,11 @@ def _compare(name: str, saved: dict[str, Any], result: Result, learner: Learner)
 
 
 def batched_seeds(contract: PluginContract, files: Sequence[str]) -> str:
-    """Two seeds trained as one model end as two runs do.
+    """Check that two seeds trained as one model end as two separate runs do.
 
     Args:
-        contract: Of the plugin.
-        files: Where the plugin is, if it is not installed.
+        contract: Contract of the plugin.
+        files: Files of the plugin, if it is not installed.
     """
     plugin = contract.plugin
     if not plugin.capabilities.batched_seeds:
@@ -132,15 +137,15 @@ def batched_seeds(contract: PluginContract, files: Sequence[str]) -> str:
     apart = float(np.abs(results[0].matrix.values - alone.matrix.values).max())
     require(
         apart < 0.03,
-        f"plugin '{plugin.name}' learns something else when two seeds are one model: act through "
-        "the hooks of a step only, or leave the capability 'batched_seeds' out",
+        f"plugin '{plugin.name}' learns something else when two seeds are one model: use only "
+        "the hooks of a step, or leave the capability 'batched_seeds' out",
     )
     return "two seeds as one model, the matrix of separate runs"
 
 
-def main(words: Sequence[str]) -> int:
-    """Run a plugin in two processes; what each of them ends with is kept."""
-    folder, name, scenario, *files = words
+def main(arguments: Sequence[str]) -> int:
+    """Run a plugin in two processes and store the result of each."""
+    folder, name, scenario, *files = arguments
     chosen: Any = scenario
     how = {"devices": 2, "strategy": "ddp", "accelerator": "cpu"}
     prepared = prepare_toy(made(name, discover(files)), toy_stream(chosen), **how)

@@ -30,7 +30,7 @@ from clframe.testing.toy import (
 from clframe.utils import random_state
 
 GROWTH = 1.6
-"""How often as long as near the beginning a step may take after many experiences."""
+"""Maximum ratio of the times of a step after many experiences and near the beginning."""
 GENERATORS = {
     "learner": "learner.generator",
     "torch": "torch's generator",
@@ -40,12 +40,12 @@ GENERATORS = {
 
 
 class PluginContract:
-    """What a plugin has to keep, as checks that share their runs.
+    """The contract of a plugin, as checks that share their runs.
 
     Args:
-        plugin: As freshly made; it is copied, not changed.
-        stream: What to check it on; None is a toy stream in the first scenario it supports.
-        beside: Plugins that it needs.
+        plugin: The plugin, freshly made; it is copied, not changed.
+        stream: Stream to check it on; None for a toy stream in the first scenario it supports.
+        required: Plugins that it needs.
         others: Plugins to compose it with.
     """
 
@@ -53,20 +53,20 @@ class PluginContract:
         self,
         plugin: Plugin,
         stream: Stream | None = None,
-        beside: Sequence[Plugin] = (),
+        required: Sequence[Plugin] = (),
         others: Mapping[str, Plugin] | None = None,
     ) -> None:
         self.plugin = plugin
         self.scenario = cast(Scenario, plugin.scenarios[0])
         self.stream = stream or toy_stream(self.scenario)
-        self.beside = list(beside)
+        self.required = list(required)
         self.others = dict(others or {})
         self._first: tuple[Result, Learner] | None = None
         self._drawn: dict[str, Any] = {}
         self._cost: Cost | None = None
 
     def checks(self) -> dict[str, Check]:
-        """All items by name, the quick ones first."""
+        """Return all items by name, the quick ones first."""
         return {
             "hooks": self.hooks,
             "learns": self.learns,
@@ -83,7 +83,7 @@ class PluginContract:
     # ------------------------------------------------------------ the class
 
     def hooks(self) -> str:
-        """It has hooks, and nothing that was meant to be one."""
+        """Check that it has hooks, and no misspelled ones."""
         kind = type(self.plugin)
         has = [name for name in HOOKS if hasattr(getattr(kind, name, None), "clframe_impl")]
         for name, _ in inspect.getmembers(kind, inspect.isfunction):
@@ -92,8 +92,8 @@ class PluginContract:
             close = difflib.get_close_matches(name, HOOKS, n=1, cutoff=0.85)
             require(
                 not close,
-                f"method '{name}' is no hook and is never called: did you mean '{''.join(close)}'? "
-                "Rename it and mark it @hookimpl, or give it a name of its own",
+                f"method '{name}' is not a hook and is never called: did you mean "
+                f"'{''.join(close)}'? Rename it and mark it @hookimpl, or give it another name",
             )
         require(
             bool(has),
@@ -105,10 +105,10 @@ class PluginContract:
     # ------------------------------------------------------------ one run
 
     def _plugins(self) -> list[Plugin]:
-        return [*copy.deepcopy(self.beside), copy.deepcopy(self.plugin)]
+        return [*copy.deepcopy(self.required), copy.deepcopy(self.plugin)]
 
     def whole_run(self) -> tuple[Result, Learner]:
-        """The first whole run, made once."""
+        """Return the first whole run, made once."""
         if self._first is None:
             prepared = prepare_toy(self._plugins(), self.stream)
             unused: dict[str, str] = {}
@@ -126,7 +126,7 @@ class PluginContract:
             for hook, answer in unused.items():
                 raise Broken(
                     f"plugin '{self.plugin.name}' returned {answer} from {hook}, whose return "
-                    "value is not used: change what the hook is given, and return nothing"
+                    "value is not used: change the hook's arguments, and return nothing"
                 )
             self._first = result, prepared.learner
         return self._first
@@ -137,7 +137,7 @@ class PluginContract:
         return {name: copy.deepcopy(saved[name]) for name in GENERATORS}
 
     def learns(self) -> str:
-        """A small run comes to its end with weights that are numbers."""
+        """Check that a small run ends with finite weights."""
         result, learner = self.whole_run()
         for key, value in learner.state_dict().items():
             require(
@@ -148,7 +148,7 @@ class PluginContract:
         return f"{self.scenario}-incremental, {accuracy:.2f} of {result.matrix.measure} at the end"
 
     def determinism(self) -> str:
-        """The same seed gives the same matrix."""
+        """Check that the same seed gives the same matrix."""
         again, _ = toy_run(self._plugins(), self.stream)
         same = (self.whole_run()[0].matrix.values == again.matrix.values).all()
         require(
@@ -159,13 +159,13 @@ class PluginContract:
         return "the same matrix twice"
 
     def random_state(self) -> str:
-        """Where it draws random numbers from; what only measures draws none."""
+        """Check the source of its random numbers; an evaluator must not draw any."""
         first, _ = self.whole_run()
-        plain, learner = toy_run(copy.deepcopy(self.beside), self.stream)
+        plain, learner = toy_run(copy.deepcopy(self.required), self.stream)
         state = self._generators(learner)
         drawn = [
-            words
-            for name, words in GENERATORS.items()
+            source
+            for name, source in GENERATORS.items()
             if not _equal(state[name], self._drawn[name])
         ]
         listed = " and ".join(drawn)
@@ -188,7 +188,7 @@ class PluginContract:
     # ------------------------------------------------------------ saved state
 
     def state(self) -> str:
-        """It goes on from its saved state between experiences."""
+        """Check that it continues from its saved state between experiences."""
         ordered = self.whole_run()[1].plugins.ordered
         (used,) = (plugin for plugin in ordered if plugin.name == self.plugin.name)
         missing = [name for name in self.plugin.state if not hasattr(used, name)]
@@ -206,7 +206,7 @@ class PluginContract:
         return f"keeps {_quoted(self.plugin.state)}" if self.plugin.state else "keeps nothing"
 
     def kill_and_resume(self) -> str:
-        """It goes on from any step as if nothing had happened."""
+        """Check that it continues from any step as if nothing had happened."""
         _, killed = killed_run(self._plugins(), self.stream)
         saved = killed.state_dict()
         whole = self.whole_run()[1].state_dict()
@@ -218,23 +218,23 @@ class PluginContract:
         )
         return "killed every seventh step, the same weights"
 
-    # ------------------------------------------------------------ beside others
+    # ------------------------------------------------------------ composition
 
     def scenarios(self) -> str:
-        """It runs in the other scenarios that it says it supports."""
+        """Check that it runs in the other scenarios that it declares."""
         for scenario in self.plugin.scenarios[1:]:
             chosen: Any = scenario
             try:
                 toy_run(self._plugins(), toy_stream(chosen), max_epochs=1)
             except ClframeError as error:
                 raise Broken(
-                    f"plugin '{self.plugin.name}' says that it works in the {scenario} scenario, "
+                    f"plugin '{self.plugin.name}' declares the {scenario} scenario, "
                     f"but: {error}; leave it out of `scenarios`, or make it work"
                 ) from error
         return ", ".join(self.plugin.scenarios)
 
     def composition(self) -> str:
-        """It runs beside others, before and after them, unless a conflict is said."""
+        """Check that it runs with others, before and after them, unless they conflict."""
         composed, refused = [], []
         for name, other in self.others.items():
             if other.name == self.plugin.name or name in self.plugin.needs:
@@ -250,39 +250,39 @@ class PluginContract:
                 _, learner = toy_run(plugins, self.stream, max_epochs=1)
                 require(
                     all(bool(torch.isfinite(p).all()) for p in learner.parameters()),
-                    f"plugin '{self.plugin.name}' beside '{name}' leaves weights that are not "
-                    f"finite: put a role of '{name}' into `excludes`, or make both work",
+                    f"plugin '{self.plugin.name}' combined with '{name}' leaves weights that are "
+                    f"not finite: put a role of '{name}' into `excludes`, or make both work",
                 )
             else:
                 composed.append(name)
         if not composed:
-            raise NotChecked(f"refused beside {', '.join(refused) or 'all'}")
-        words = f"with {', '.join(composed)}"
-        return f"{words}; refused beside {', '.join(refused)}" if refused else words
+            raise NotChecked(f"refused with {', '.join(refused) or 'all'}")
+        text = f"with {', '.join(composed)}"
+        return f"{text}; refused with {', '.join(refused)}" if refused else text
 
     # ------------------------------------------------------------ cost
 
     def cost(self) -> str:
-        """How much longer a step takes than without it."""
+        """Return the ratio of a step's time to that without the plugin."""
         self._check_steps()
         return f"{self._measured().ratio:.2f} times a step without it"
 
     def growth(self) -> str:
-        """A step takes as long after many experiences as after few."""
+        """Check that a step takes as long after many experiences as after few."""
         self._check_steps()
-        found = self._measured().growth
-        if found > GROWTH:  # once more, longer: another process may have had the machine
-            found = min(found, self._measured(repeats=5).growth)
+        ratio = self._measured().growth
+        if ratio > GROWTH:  # Measure again for longer: another process may have been busy.
+            ratio = min(ratio, self._measured(repeats=5).growth)
         require(
-            found <= GROWTH,
-            f"a step with plugin '{self.plugin.name}' takes {found:.1f} times as long after 11 "
+            ratio <= GROWTH,
+            f"a step with plugin '{self.plugin.name}' takes {ratio:.1f} times as long after 11 "
             "experiences as after 2: keep sums instead of lists over past experiences",
         )
-        return f"{found:.2f} times as long after 11 experiences as after 2"
+        return f"{ratio:.2f} times as long after 11 experiences as after 2"
 
     def _measured(self, repeats: int = 0) -> Cost:
         if self._cost is None or repeats:
-            self._cost = measure(self._plugins, self.beside, self.scenario, repeats or 3)
+            self._cost = measure(self._plugins, self.required, self.scenario, repeats or 3)
         return self._cost
 
     def _check_steps(self) -> None:
@@ -291,7 +291,7 @@ class PluginContract:
 
 
 def check_plugin(plugin: Plugin, stream: Stream | None = None) -> None:
-    """Check that a plugin keeps the contract.
+    """Check that a plugin follows the contract.
 
     It must run on the toy stream in a scenario it supports, give the same result twice, and
     continue from saved state as if it had not been interrupted. ``clframe check`` checks more.
@@ -308,11 +308,11 @@ def check_plugin(plugin: Plugin, stream: Stream | None = None) -> None:
     clframe.errors.PluginError: plugin 'idle' returned the float 0.0 from penalty; return ...
 
     Args:
-        plugin: As freshly made; it is copied, not changed.
+        plugin: The plugin, freshly made; it is copied, not changed.
         stream: Another stream to check it on.
 
     Raises:
-        AssertionError: Says what is wrong.
+        AssertionError: Names the problem.
     """
     contract = PluginContract(plugin, stream)
     for check in (
@@ -325,12 +325,12 @@ def check_plugin(plugin: Plugin, stream: Stream | None = None) -> None:
         check()
 
 
-def _equal(one: Any, other: Any) -> bool:
-    if isinstance(one, torch.Tensor):
-        return torch.equal(one, other)
-    if isinstance(one, list | tuple):
-        return all(_equal(a, b) for a, b in zip(one, other, strict=True))
-    return bool(one == other)
+def _equal(first: Any, second: Any) -> bool:
+    if isinstance(first, torch.Tensor):
+        return torch.equal(first, second)
+    if isinstance(first, list | tuple):
+        return all(_equal(a, b) for a, b in zip(first, second, strict=True))
+    return bool(first == second)
 
 
 def _quoted(names: Sequence[str]) -> str:

@@ -1,4 +1,4 @@
-"""How a check ends: well, with the contract broken, or not at all."""
+"""The outcomes of a check: passed, broken contract, or not checked."""
 
 from __future__ import annotations
 
@@ -6,22 +6,22 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 Check: TypeAlias = "Callable[[], str]"
-"""One item of a contract: returns what was seen, in words, or raises one of the below."""
+"""One item of a contract: returns a text about the outcome, or raises one of the errors below."""
 
 
 class Broken(AssertionError):
-    """The contract is broken; the message says what to do about it."""
+    """Error of a broken contract; the message says how to fix it."""
 
 
 class NotChecked(Exception):
-    """An item does not apply or cannot be checked here; the message says why."""
+    """Error of an item that does not apply or cannot be checked here; the message says why."""
 
 
 def require(holds: bool, sentence: str) -> None:
-    """Go on where something holds.
+    """Raise an error unless a condition holds.
 
     Raises:
-        Broken: It does not.
+        Broken: It does not hold.
     """
     if not holds:
         raise Broken(sentence)

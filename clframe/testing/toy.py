@@ -1,4 +1,4 @@
-"""A stream that is learned in a fraction of a second, and runs on it: whole, stopped and killed."""
+"""A tiny stream that trains in a fraction of a second, and whole, stopped and killed runs on it."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ def toy_stream(
     features: int = 8,
     seed: int = 0,
 ) -> Stream:
-    """A stream of well-separated Gaussian blobs, learned in a fraction of a second.
+    """Make a stream of well-separated Gaussian blobs that trains in a fraction of a second.
 
     Args:
         scenario: task, domain or class.
-        n_experiences: How many.
-        classes_per_experience: Blobs in each.
-        samples: Per class, for training and for evaluation each.
+        n_experiences: Number of experiences.
+        classes_per_experience: Number of blobs in each.
+        samples: Samples per class, for training and for evaluation each.
         features: Length of an input.
-        seed: Of the blobs.
+        seed: Seed of the blobs.
 
     Example:
         >>> stream = toy_stream("class", n_experiences=2)
@@ -79,7 +79,7 @@ def toy_stream(
 
 
 def prepare(*positional: Any, **values: Any) -> Built:
-    """A run as :func:`clframe.fit` would make it, ready to start; it writes and shows nothing.
+    """Build a run as :func:`clframe.fit` would, ready to start; it writes and shows nothing.
 
     Example:
         >>> built = prepare("split_mnist", "ewc+replay", seed=1)
@@ -91,7 +91,7 @@ def prepare(*positional: Any, **values: Any) -> Built:
 
 
 def run_built(built: Built) -> Result:
-    """Run what :func:`prepare` has made.
+    """Run the result of :func:`prepare`.
 
     Example:
         >>> run_built(prepare(toy_stream(), "naive", max_epochs=1)).matrix.values.shape
@@ -101,9 +101,9 @@ def run_built(built: Built) -> Result:
 
 
 def toy_model(plugins: Sequence[Plugin], stream: Stream) -> Any:
-    """A small model: a perceptron, or a transformer if a plugin needs one.
+    """Return a small model: a perceptron, or a transformer if a plugin needs one.
 
-    The transformer sees a vector of the toy stream as an image of two rows.
+    The transformer treats a vector of the toy stream as an image of two rows.
 
     Example:
         >>> stream = toy_stream()
@@ -125,7 +125,7 @@ def toy_model(plugins: Sequence[Plugin], stream: Stream) -> Any:
 
 
 def prepare_toy(plugins: list[Plugin], stream: Stream, **settings: Any) -> Built:
-    """A small learner with these plugins, ready to run on the stream.
+    """Build a small learner with these plugins, ready to run on the stream.
 
     Example:
         >>> from clframe.plugins import SI
@@ -175,7 +175,7 @@ def interrupted_run(plugins: list[Plugin], stream: Stream, **settings: Any) -> R
 
 
 class Killed(BaseException):
-    """Ends a run as a killed process would: nothing is saved or tidied up.
+    """Exception that ends a run like a kill: nothing is saved or tidied up.
 
     Example:
         >>> try:
@@ -187,10 +187,10 @@ class Killed(BaseException):
 
 
 class Kill(Plugin):
-    """Ends the run after so many steps.
+    """Plugin that ends the run after this number of steps.
 
     Args:
-        after: Steps of this process.
+        after: Number of steps of this process.
 
     Example:
         >>> Kill(after=3).name
@@ -213,7 +213,7 @@ class Kill(Plugin):
 def killed_run(
     plugins: list[Plugin], stream: Stream, every: int = 3, after: int = 7, **settings: Any
 ) -> tuple[Result, Learner]:
-    """Save every few steps, be killed a few steps later, continue in a new learner, and so on.
+    """Save every few steps, get killed a few steps later, continue in a new learner, and so on.
 
     Example:
         >>> from clframe.plugins import SI

@@ -1,1 +1,1 @@
-"""Tools that know nothing of continual learning."""
+"""Tools that are independent of continual learning."""

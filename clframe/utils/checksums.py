@@ -1,7 +1,7 @@
-"""SHA-256 of files: what was damaged or changed is never read as if it were what was written.
+"""SHA-256 of files, so that damaged or changed files are never read as the original.
 
-A *mark* says what a file held when a run was saved: so many bytes with this sum. What was added
-later does not matter. ``SHA256SUMS`` lists whole files, in the form that ``sha256sum -c`` reads.
+A *mark* records the content of a file when a run was saved: a number of bytes and their checksum.
+Later additions do not matter. ``SHA256SUMS`` lists whole files, in the format of ``sha256sum -c``.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from clframe.utils.files import write_text
 from clframe.utils.regular import open_regular, read_bytes
 
 SUMS = "SHA256SUMS"
-"""The file that lists the sums of a folder's files."""
+"""The file that lists the checksums of a folder's files."""
 _LINE = re.compile(r"([0-9a-f]{64})  (.+)")
 _CHUNK = 1 << 20
 _LONGEST = 16 << 20
 
 
 class PrefixSum:
-    """The mark of a file that only grows, without reading any part of it twice.
+    """The mark of a file that only grows; it reads no byte twice.
 
     Args:
-        path: Where it is.
+        path: Path of the file.
     """
 
     def __init__(self, path: Path) -> None:
@@ -36,7 +36,7 @@ class PrefixSum:
         self._sum = hashlib.sha256()
 
     def mark(self) -> dict[str, Any]:
-        """What the file holds now; nothing if there is none.
+        """Return the mark of the file's current content; empty if there is no file.
 
         The file is not flushed to disk: :class:`clframe.checkpoint.store.CheckpointStore` does that
         when it writes a checkpoint that has the mark.
@@ -53,7 +53,7 @@ class PrefixSum:
 
 
 def mark_of(content: bytes) -> dict[str, Any]:
-    """The mark of a file with this content."""
+    """Return the mark of a file with this content."""
     return {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
 
 
@@ -61,7 +61,7 @@ def check_mark(mark: Any) -> dict[str, Any]:
     """Return a mark of a saved state.
 
     Raises:
-        ValueError: It is something else.
+        ValueError: It is not a mark.
     """
     if isinstance(mark, dict):
         length, total = mark.get("bytes"), mark.get("sha256")
@@ -71,9 +71,9 @@ def check_mark(mark: Any) -> dict[str, Any]:
 
 
 def problem_with(path: Path, mark: dict[str, Any]) -> str | None:
-    """What is wrong with a file that should begin as its mark says; None for nothing."""
+    """Return the problem with a file that must begin as its mark says, or None."""
     if path.is_symlink():
-        return "is a link, which the run had not made"
+        return "is a link that the run has not made"
     left, total = int(mark["bytes"]), hashlib.sha256()
     if not left:
         return None
@@ -91,11 +91,11 @@ def problem_with(path: Path, mark: dict[str, Any]) -> str | None:
     return None if total.hexdigest() == mark["sha256"] else "is not what the run had written"
 
 
-# ---------------------------------------------------------------- the sums of a folder
+# ---------------------------------------------------------------- the checksums of a folder
 
 
 def write_sums(folder: Path, names: Iterable[str]) -> None:
-    """List the sums of a folder's files, of those that are there."""
+    """List the checksums of a folder's existing files."""
     lines = []
     for name in names:
         path = folder / name
@@ -106,7 +106,7 @@ def write_sums(folder: Path, names: Iterable[str]) -> None:
 
 
 def read_sums(folder: Path) -> dict[str, str]:
-    """The sums of a folder's files by name; none where they are not listed.
+    """Return the checksums of a folder's files by name; empty if there is no list.
 
     Raises:
         RunFolderError: There is a list, but it cannot be read.
@@ -122,25 +122,25 @@ def read_sums(folder: Path) -> dict[str, str]:
     except (OSError, UnicodeDecodeError):
         lines = []
     matches = [_LINE.fullmatch(line) for line in lines]
-    found = {match[2]: match[1] for match in matches if match}
-    if not lines or len(found) != len(lines):
+    sums = {match[2]: match[1] for match in matches if match}
+    if not lines or len(sums) != len(lines):
         raise RunFolderError(
-            f"'{path}' is damaged; put back a copy of it, or remove it to read the files beside "
-            "it unchecked"
+            f"'{path}' is damaged; put back a copy of it, or remove it to read the folder's "
+            "files unchecked"
         )
-    return found
+    return sums
 
 
 def check_file(folder: Path, name: str, sums: dict[str, str] | None = None) -> None:
-    """Refuse a file that is not what its folder's list says; others may be anything.
+    """Refuse a file that differs from its folder's list; unlisted files pass.
 
     Args:
         folder: The folder with the list.
-        name: The file's place in it.
-        sums: The list, where it has been read already.
+        name: The file's name in the list.
+        sums: The list, if it has been read already.
 
     Raises:
-        RunFolderError: With the file, the list and what to do.
+        RunFolderError: Names the file, the list and what to do.
     """
     expected = (read_sums(folder) if sums is None else sums).get(name)
     if expected is None:
@@ -149,11 +149,11 @@ def check_file(folder: Path, name: str, sums: dict[str, str] | None = None) -> N
     try:
         with open_regular(path) as file:
             problem = hashlib.file_digest(file, "sha256").hexdigest() != expected
-            words = f"is not what the run wrote: its sum is another than '{folder / SUMS}' lists"
+            difference = f"is not what the run wrote: its checksum differs from '{folder / SUMS}'"
     except OSError as error:
-        problem, words = True, f"cannot be read ({error.strerror})"
+        problem, difference = True, f"cannot be read ({error.strerror})"
     if problem:
         raise RunFolderError(
-            f"'{path}' {words}; put back a copy of it or, if the change is meant, remove "
+            f"'{path}' {difference}; put back a copy of it or, if the change is meant, remove "
             f"'{folder / SUMS}'"
         )

@@ -1,11 +1,11 @@
 """The YAML files of the config groups: clframe's own, and those in the user's config folders.
 
-A file opens with a command that uses it and a line that says what it is::
+A file starts with a command that uses it and a line that describes it::
 
     # clframe fit strategy=er
     # Experience replay.
 
-``# @package`` may stand before them. Files whose name begins with an underscore are parts of
+``# @package`` may come before them. Files whose name begins with an underscore are included by
 others and cannot be chosen.
 """
 
@@ -33,7 +33,7 @@ class ConfigFile:
     """A file that can be chosen as ``group=name``.
 
     Args:
-        name: What users type; of a file in a subfolder ``folder/name``.
+        name: The name as it is typed; ``folder/name`` for a file in a subfolder.
         path: The file.
         from_user: Whether it is in one of the user's config folders.
     """
@@ -44,22 +44,22 @@ class ConfigFile:
 
     @property
     def command(self) -> str:
-        """The command that its first line shows; empty if there is none."""
+        """The command on its first line; empty if there is none."""
         return self._head()[0]
 
     @property
     def summary(self) -> str:
-        """The line after it."""
+        """The line after the command."""
         return self._head()[1]
 
     def _head(self) -> tuple[str, str]:
         return read_head(self.path.read_text(encoding="utf-8"))
 
     def read(self) -> dict[str, Any]:
-        """Its content.
+        """Return its content.
 
         Raises:
-            SettingError: It is no mapping.
+            SettingError: It is not a mapping.
         """
         try:
             content = copy.deepcopy(_content(self.path, self.path.stat().st_mtime_ns))
@@ -74,20 +74,20 @@ class ConfigFile:
 
 @functools.lru_cache(maxsize=256)
 def _content(path: Path, changed: int) -> Any:
-    """What a file holds; read again once it has changed, since one run asks several times."""
+    """Return the content of a file; cached until the file changes, as a run asks several times."""
     return yaml.safe_load(path.read_text(encoding="utf-8"))
 
 
 def built_in_configs() -> Path:
-    """The folder of clframe's own files."""
+    """Return the folder of clframe's own files."""
     return Path(str(importlib.resources.files("clframe.configs")))
 
 
 def find_config_dirs(given: Sequence[str | Path] = ()) -> tuple[Path, ...]:
-    """The user's config folders: those given, then those of ``$CLFRAME_CONFIG``.
+    """Return the user's config folders: ``given`` ones, then those of ``$CLFRAME_CONFIG``.
 
     Raises:
-        SettingError: One of them is no folder.
+        SettingError: One of them is not a folder.
     """
     named = [(Path(path), "config_dir") for path in given]
     for path in os.environ.get(CONFIG_VARIABLE, "").split(os.pathsep):
@@ -100,10 +100,10 @@ def find_config_dirs(given: Sequence[str | Path] = ()) -> tuple[Path, ...]:
 
 
 def config_files(group: str, config_dirs: Sequence[Path] = ()) -> dict[str, ConfigFile]:
-    """The files of a group by name.
+    """Return the files of a group by name.
 
     Raises:
-        SettingError: A file of the user's bears the name of another one.
+        SettingError: A user's file has the name of another file.
     """
     files: dict[str, ConfigFile] = {}
     for folder in (built_in_configs(), *config_dirs):
@@ -111,14 +111,14 @@ def config_files(group: str, config_dirs: Sequence[Path] = ()) -> dict[str, Conf
             name = path.relative_to(folder / group).with_suffix("").as_posix()
             if name in files:
                 raise SettingError(
-                    f"'{path}' has the name of '{files[name].path}'; call one of them differently"
+                    f"'{path}' has the name of '{files[name].path}'; rename one of them"
                 )
             files[name] = ConfigFile(name, path, folder in config_dirs)
     return files
 
 
 def read_head(text: str) -> tuple[str, str]:
-    r"""The command and the summary that a file opens with.
+    r"""Return the command and the summary at the start of a file.
 
     >>> read_head("# @package _global_\n# clframe fit strategy=er\n# Replay.\nreplay:")
     ('clframe fit strategy=er', 'Replay.')
@@ -138,7 +138,7 @@ def read_head(text: str) -> tuple[str, str]:
 
 @functools.cache
 def stream_defaults(family: str) -> Mapping[str, Any]:
-    """What the streams of a family are learned with: ``configs/stream/_FAMILY.yaml``."""
+    """Return the learning settings of a family of streams: ``configs/stream/_FAMILY.yaml``."""
     path = built_in_configs() / "stream" / f"_{family}.yaml"
     content: dict[str, Any] = yaml.safe_load(path.read_text(encoding="utf-8"))
     assert set(content) <= set(_STREAM_DEFAULTS), path

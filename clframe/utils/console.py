@@ -1,6 +1,6 @@
-"""What a person sees in the terminal: notices and the colored matrix.
+"""Terminal output: warnings and the colored matrix.
 
-Colors only on a terminal and never with ``NO_COLOR``; nothing here touches torch.
+Colors appear only on a terminal and never with ``NO_COLOR``. This module never imports torch.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import TextIO
 
 _LONG = 24
-"""Names of tasks that are longer are put below the matrix and numbered in it."""
+"""Longer names of tasks are listed below the matrix and numbered in it."""
 # Muted red to green in the 256-color palette, from 0 to 1.
 _SHADES = (131, 137, 143, 107, 71)
 
@@ -23,16 +23,16 @@ _CONTROL = (
     r"[\x00-\x08\x0a-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufff9-\ufffb"
     r"\ud800-\udfff\U000e0000-\U000e007f]"
 )
-"""What moves the cursor, changes the terminal or reverses a text, and what has no encoding."""
+"""Characters that move the cursor, change the terminal, reverse a text, or have no encoding."""
 _CONTROLS = re.compile(_CONTROL)
 _CONTROLS_NOT_OURS = re.compile(rf"(\x1b\[(?:[0-2]|3[1-6]|38;5;\d{{1,3}})?m)|{_CONTROL}")
 
 
 def printable(text: str) -> str:
-    r"""Return a text in one line whose control characters are written out.
+    r"""Return a text on one line, with its control characters escaped.
 
-    Names come from files, which may be of somebody else: a name must not clear the screen or look
-    like a line of clframe.
+    Names come from files, which somebody else may have written: a name must not clear the screen or
+    look like a message of clframe.
 
     >>> printable("a\nb\x1b[2J")
     'a\\nb\\x1b[2J'
@@ -42,28 +42,28 @@ def printable(text: str) -> str:
 
 def _written_out(match: re.Match[str]) -> str:
     letter = match[0]
-    if "\udc80" <= letter <= "\udcff":  # a byte of a file name that is no UTF-8
+    if "\udc80" <= letter <= "\udcff":  # A byte of a file name that is not UTF-8.
         return f"\\x{ord(letter) - 0xDC00:02x}"
     return letter.encode("unicode_escape").decode()
 
 
 def _safe(text: str) -> str:
-    """One line, in which the colors of clframe stay."""
+    """Return a text on one line, with clframe's colors kept."""
     return _CONTROLS_NOT_OURS.sub(lambda match: match[1] or _written_out(match), text)
 
 
 def columns() -> int:
-    """How long a line of text may be: as wide as the terminal, and 80 where there is none."""
+    """Return the maximum line length: the terminal's width, or 80 without a terminal."""
     return max(20, min(100, shutil.get_terminal_size((80, 24)).columns))
 
 
 def wrap(text: str, indent: int = 0, first: str | None = None) -> list[str]:
-    """A text in lines that fit, broken between words; what has no spaces stays whole.
+    """Break a text between words into lines that fit; longer words stay whole.
 
     Args:
         text: The text.
         indent: Spaces before every line.
-        first: What the first line begins with instead.
+        first: Start of the first line, instead of spaces.
     """
     return textwrap.wrap(
         text,
@@ -76,13 +76,13 @@ def wrap(text: str, indent: int = 0, first: str | None = None) -> list[str]:
 
 
 def warn_user(sentence: str) -> None:
-    """One sentence to the user, on standard error: in one line, or as the terminal has room."""
+    """Print a one-sentence warning to standard error, wrapped on a narrow terminal."""
     text = f"clframe: {printable(sentence)}"
     print_err(*(wrap(text, 2, "") if sys.stderr.isatty() else [text]))
 
 
 def print_err(*lines: str) -> None:
-    """Write lines to standard error; if that is closed the run goes on without."""
+    """Write lines to standard error; a closed stderr does not end the run."""
     try:
         print("\n".join(map(_safe, lines)), file=sys.stderr, flush=True)  # noqa: T201
     except OSError:
@@ -90,7 +90,7 @@ def print_err(*lines: str) -> None:
 
 
 def drop_if_lost() -> None:
-    """Send output nowhere from now on if its terminal has been closed."""
+    """Discard further output if its terminal has been closed."""
     for descriptor in (1, 2):
         try:
             os.write(descriptor, b"")
@@ -99,25 +99,25 @@ def drop_if_lost() -> None:
 
 
 def drop(descriptor: int) -> None:
-    """Send what is written to a file from now on nowhere, also what is still on the way to it."""
+    """Discard further output to a file descriptor, including buffered output."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, descriptor)
     os.close(nowhere)
 
 
 def print_out(text: str = "") -> None:
-    """Print one line; see :func:`say_lines` for several."""
+    """Print one line; see :func:`print_lines` for several."""
     print(_safe(text), flush=True)  # noqa: T201
 
 
 def print_lines(text: str | Sequence[str]) -> None:
-    """Print lines, given as a text or one by one."""
+    """Print lines, from one text or a sequence."""
     lines = text.split("\n") if isinstance(text, str) else text
     print("\n".join(map(_safe, lines)), flush=True)  # noqa: T201
 
 
 def truncate(text: str, width: int) -> str:
-    """A text that is not longer than so many letters.
+    """Cut a text to this number of characters.
 
     >>> truncate("pick up the alphabet soup", 12)
     'pick up the…'
@@ -126,7 +126,7 @@ def truncate(text: str, width: int) -> str:
 
 
 def colored(stream: TextIO) -> bool:
-    """Whether this stream shows colors."""
+    """Return whether this stream shows colors."""
     if os.environ.get("NO_COLOR"):
         return False
     return bool(os.environ.get("FORCE_COLOR")) or stream.isatty()
@@ -139,9 +139,9 @@ def matrix_table(
     color: bool = False,
     width: int | None = None,
 ) -> str:
-    """The matrix as text; with colors, each cell is shaded by its value.
+    """Return the matrix as text; with colors, each cell is shaded by its value.
 
-    Columns that do not fit the width are folded into further blocks. Where names are long (the
+    Columns that do not fit the width are folded into further blocks. If names are long (the
     instructions of robots), columns and rows are numbered and the names follow.
 
     >>> print(matrix_table(["before", "exp0"], ["task0"], [[0.5], [None]]))

@@ -1,4 +1,4 @@
-"""What installed packages offer clframe, by their entry points."""
+"""The entry points of installed packages for clframe."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from importlib.metadata import EntryPoint, entry_points
 
 
 def entry_points_of(group: str) -> list[EntryPoint]:
-    """The entry points of a group by name; read again once a package has come or gone.
+    """Return the entry points of a group, cached until a package is installed or removed.
 
     Python reads a file of every installed package to find them, and a run asks several times.
     """
@@ -22,7 +22,7 @@ def _read(group: str, path: tuple[tuple[str, int | None], ...]) -> list[EntryPoi
 
 
 def _changed(entry: str) -> int | None:
-    """When something was put into a folder of the path, or taken out of it."""
+    """Return when a folder of the path last gained or lost an entry."""
     try:
         return os.stat(entry or os.curdir).st_mtime_ns
     except OSError:

@@ -1,9 +1,9 @@
-"""How long the rest of a stream will take, from what its past has taken.
+"""Estimate the time left for a stream from its past.
 
-Learning is counted in steps where they are known beforehand, so data that grows (cumulative
-learning) is seen at the beginning of an experience and not at its end; evaluation is counted in
-tasks, of which each row of the matrix measures a known number. The cost of a step and of a task
-comes from the past, the newest counting most, or follows a line where it clearly grows.
+Learning is counted in steps if their number is known beforehand, so growing data (cumulative
+learning) counts from the beginning of an experience. Evaluation is counted in tasks; each row of
+the matrix measures a known number. The cost of a step and of a task comes from the past, with more
+weight on recent values, or follows a line if it clearly grows.
 """
 
 from __future__ import annotations
@@ -11,32 +11,32 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 _CLEAR = 0.8
-"""The share of the variance that a line has to explain before it is believed."""
+"""The share of the variance that a line must explain to be used."""
 _GROWS = 1.5
-"""From two numbers of steps on, which are exact, growth is believed from this ratio."""
+"""Two step counts, which are exact, are taken to grow from this ratio on."""
 _PAST = 20
-"""Experiences that are remembered, so that the cost does not grow with the stream."""
+"""Experiences that are kept, so that the cost does not grow with the stream."""
 _TRUSTED = 0.1
-"""The share of an experience after which its own pace counts alone."""
+"""The share of an experience after which only its own pace counts."""
 
 
 class StreamClock:
-    """Counts what experiences and rows of the matrix take, and says how long the rest will.
+    """Clock of a stream: records the time of experiences and rows, and estimates the rest.
 
     All times are seconds of one clock that never goes back.
 
     Args:
-        tasks: How many tasks are measured after each experience, in order.
-        now: When the clock starts.
-        index: How many experiences were learned before.
+        tasks: Number of tasks measured after each experience, in order.
+        now: Time at which the clock starts.
+        index: Number of experiences learned before.
     """
 
     def __init__(self, tasks: Sequence[int], now: float, index: int = 0) -> None:
         self.tasks = list(tasks)
         self.index = index
-        """The experience that is learned, or comes next."""
+        """The experience that is being learned, or comes next."""
         self.learning = True
-        """Whether it is learned; else the experience before it is evaluated."""
+        """Whether it is being learned; otherwise the experience before it is being evaluated."""
         self._seconds: list[float] = []
         self._steps: list[int] = []
         self._first_plans: list[int] = []
@@ -46,7 +46,7 @@ class StreamClock:
         self._begin()
 
     def _begin(self) -> None:
-        """Nothing is known of the experience that comes."""
+        """Reset the counts for the next experience."""
         self._first_plan = self._before = 0
         self._plan: int | None = None
         self._taken = 0
@@ -54,12 +54,12 @@ class StreamClock:
         self._last_word = self._since
         self._share = 0.0
 
-    # ------------------------------------------------------------ what happens
+    # ------------------------------------------------------------ events
 
     def remember(
         self, seconds: float | None, steps: int, per_task: float | None, plan: int | None = None
     ) -> None:
-        """Take over an experience that was learned before the clock started."""
+        """Add an experience that was learned before the clock started."""
         if seconds is not None and steps:
             self._seconds.append(seconds)
             self._steps.append(steps)
@@ -73,9 +73,9 @@ class StreamClock:
             del past[:-_PAST]
 
     def step(self, now: float, taken: int, planned: int | None) -> None:
-        """So many steps of the current call of the loop have been taken."""
+        """Count steps of the current call of the loop."""
         if self._plan is not None and (taken < self._taken or planned != self._plan):
-            self._before += self._plan  # a further call of the loop
+            self._before += self._plan  # another call of the loop
             self._first_word = None
         self._plan, self._taken, self._last_word = planned, taken, now
         self._first_plan = self._first_plan or planned or 0
@@ -83,7 +83,7 @@ class StreamClock:
             self._first_word = (now, taken)
 
     def learned(self, now: float) -> None:
-        """The experience has been learned; its evaluation begins."""
+        """End the learning of the experience; its evaluation begins."""
         self._seconds.append(now - self._since)
         self._steps.append(self._before + (self._plan or 0))
         self._first_plans.append(self._first_plan)
@@ -94,20 +94,20 @@ class StreamClock:
         self._begin()
 
     def evaluating(self, share: float) -> None:
-        """Of the tasks of a row this share has been measured."""
+        """Set the share of a row's tasks that has been measured."""
         self.learning, self._share = False, share
 
     def evaluated(self, now: float, tasks: int) -> None:
-        """A row of so many tasks has been measured; the next experience begins."""
+        """End a row of this number of tasks; the next experience begins."""
         self._per_task.append((now - self._since) / max(tasks, 1))
         self._forget()
         self.learning, self._since = True, now
         self._begin()
 
-    # ------------------------------------------------------------ what is to come
+    # ------------------------------------------------------------ estimates
 
     def left(self, now: float) -> float | None:
-        """Seconds until the end of the stream; None where nothing is known yet."""
+        """Return the seconds until the end of the stream; None if nothing is known yet."""
         spent = now - self._since
         if not self.learning:
             return (
@@ -126,7 +126,7 @@ class StreamClock:
         return bool(self._seconds) or self.index >= len(self.tasks)
 
     def _left_of_row(self, spent: float) -> float:
-        """Seconds until the row is measured."""
+        """Return the seconds until the row is measured."""
         row = max(self.index - 1, 0)
         if self._share > 0:
             return spent / self._share - spent
@@ -134,45 +134,45 @@ class StreamClock:
         return max(0.0, expected - spent)
 
     def _expected(self, now: float) -> float | None:
-        """Seconds that the current experience will take in all."""
+        """Return the total seconds that the current experience will take."""
         work = self._work()
         past = self._paces()
         if not work:
             return following(self._seconds, 1)[0] if self._seconds else None
-        told = following(past, 1)[0] * work if past else None
+        estimate = following(past, 1)[0] * work if past else None
         if self._first_word is None or self._taken <= self._first_word[1]:
-            return told
+            return estimate
         begun, first = self._first_word
         observed = self._taken - first
         pace = (self._last_word - begun) / observed
         tail = self._tail if past else 0.0
         measured = (begun - self._since) + pace * max(0, work - self._before - first) + tail
-        if told is None:
+        if estimate is None:
             return measured
         trust = min(1.0, observed / max(_TRUSTED * work, 1.0))
-        return trust * measured + (1 - trust) * told
+        return trust * measured + (1 - trust) * estimate
 
     def _work(self) -> int:
-        """Steps of the current experience, also of calls of the loop that are still to come."""
+        """Return the steps of the current experience, including future calls of the loop."""
         if self._plan is None:
             return 0
-        known = self._before + self._plan
+        planned = self._before + self._plan
         pairs = [(s, p) for s, p in zip(self._steps, self._first_plans, strict=True) if p]
         if pairs:
             steps, plan = pairs[-1]
-            return max(known, round(self._first_plan * steps / plan))
-        return known
+            return max(planned, round(self._first_plan * steps / plan))
+        return planned
 
     def _paces(self) -> list[float]:
-        """Seconds per step of the past experiences, with all that was done beside steps."""
+        """Return seconds per step of past experiences, including all other work."""
         pairs = zip(self._seconds, self._steps, strict=True)
         return [seconds / steps for seconds, steps in pairs if steps]
 
     def _left_after(self, expected: float | None) -> float | None:
-        """Seconds of all rows and experiences after the current one.
+        """Return the seconds of all rows and experiences after the current one.
 
         Args:
-            expected: Of the current experience; None while a row is measured.
+            expected: Seconds of the current experience; None while a row is measured.
         """
         coming = len(self.tasks) - self.index - (expected is not None)
         seconds, steps = list(self._seconds), list(self._steps)
@@ -196,15 +196,15 @@ class StreamClock:
 
 
 def following(values: Sequence[float], count: int, exact: bool = False) -> list[float]:
-    """What comes after some values: the newest ones' mean, or a line where they lie on one.
+    """Continue a sequence: by the mean of the newest values, or along a line if they fit one.
 
     >>> following([2.0, 2.0, 2.0], 2), following([10.0, 20.0, 30.0], 2)
     ([2.0, 2.0], [40.0, 50.0])
 
     Args:
-        values: The past, of which there is some.
-        count: How many to give.
-        exact: They are without noise, so two are enough to see that they grow.
+        values: The past values, at least one.
+        count: Number of values to return.
+        exact: Whether the values are without noise, so that two are enough to see growth.
     """
     n = len(values)
     mean = sum(values) / n
@@ -224,7 +224,7 @@ def following(values: Sequence[float], count: int, exact: bool = False) -> list[
 
 
 def duration(seconds: float) -> str:
-    """Seconds in words, as exact as one wants to know them.
+    """Return seconds as text with a sensible precision.
 
     >>> duration(8.4), duration(75), duration(5000), duration(200_000)
     ('8 s', '1 min 15 s', '1 h 23 min', '2 d 7 h')

@@ -1,4 +1,4 @@
-"""Writing files so that a reader never sees half of one, not even after a crash."""
+"""Write files so that a reader never sees a partial file, even after a crash."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-"""What the system says where there is no room for more."""
+"""Errors of a full disk."""
 _TEMPORARY = re.compile(r"\..+\.\d+\.tmp")
 
 
 @contextlib.contextmanager
 def replacing(path: Path) -> Iterator[BinaryIO]:
-    """A file to write to under a temporary name; flushed to disk and renamed at the end.
+    """Open a file under a temporary name; at the end, flush it to disk and rename it.
 
-    When the block fails, what was there before stays as it was.
+    If the block fails, the previous file stays as it was.
     """
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
@@ -32,7 +32,7 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
         os.replace(temporary, path)
         sync_folder(path.parent)
     except OSError as error:
-        if error.filename is None:  # a write that fails does not say of which file
+        if error.filename is None:  # A write that fails does not name the file.
             error.filename = str(path)
         raise
     finally:
@@ -40,7 +40,7 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
 
 
 def remove_temporary(folder: Path) -> None:
-    """Remove what processes that were killed had begun to write below a folder."""
+    """Remove partial files of killed processes below a folder."""
     for parent, _, names in os.walk(folder):
         for name in names:
             if _TEMPORARY.fullmatch(name):
@@ -49,7 +49,7 @@ def remove_temporary(folder: Path) -> None:
 
 def sync_folder(folder: Path) -> None:
     """Flush a folder's entries to disk, so that a rename survives a loss of power."""
-    with contextlib.suppress(OSError):  # some network file systems do not offer it
+    with contextlib.suppress(OSError):  # Some network file systems do not support it.
         descriptor = os.open(folder, os.O_RDONLY)
         try:
             os.fsync(descriptor)
@@ -68,9 +68,9 @@ def sync_file(path: Path) -> bool:
 
 
 def make_folder(folder: Path) -> None:
-    """Make a folder and those above it, and flush the new names to disk.
+    """Make a folder and its parents, and flush the new names to disk.
 
-    Otherwise a loss of power could take away a folder whose files had been flushed.
+    Otherwise a loss of power could remove a folder whose files had been flushed.
     """
     new = [path for path in (folder, *folder.parents) if not path.exists()]
     folder.mkdir(parents=True, exist_ok=True)
@@ -85,9 +85,9 @@ def write_bytes(path: Path, content: bytes) -> None:
 
 
 def write_volatile(path: Path, content: str) -> None:
-    """Replace a file that is only worth something while it is new.
+    """Replace a file that matters only while it is new.
 
-    A reader never sees half of it, but nothing waits for the disk.
+    A reader never sees a partial file, but nothing waits for the disk.
     """
     temporary = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}.tmp")
     try:
@@ -99,10 +99,10 @@ def write_volatile(path: Path, content: str) -> None:
 
 
 def write_text(path: Path, content: str) -> None:
-    """The same for text."""
+    """Write a text like :func:`write_bytes`."""
     write_bytes(path, content.encode())
 
 
 def write_json(path: Path, content: Any) -> None:
-    """The same for JSON; NaN is refused, since it is not JSON."""
+    """Write JSON like :func:`write_bytes`; refuse NaN, which is not JSON."""
     write_text(path, json.dumps(content, indent=1, allow_nan=False) + "\n")

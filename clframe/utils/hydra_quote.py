@@ -1,4 +1,4 @@
-"""Values in the grammar of Hydra's overrides: how a setting is typed."""
+"""Write values in the grammar of Hydra's overrides."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _PLAIN = re.compile(r"[\w./+@%-]+( [\w./+@%-]+)*")
 
 
 def override_value(value: Any) -> str:
-    """A value in the grammar of Hydra's overrides.
+    """Return a value in the grammar of Hydra's overrides.
 
     >>> [override_value(x) for x in (None, True, 0.5, "mlp", "a, b", [1, "x"], {"k": 2})]
     ['null', 'true', '0.5', 'mlp', "'a, b'", '[1,x]', '{k:2}']
@@ -24,13 +24,13 @@ def override_value(value: Any) -> str:
     text = str(value)
     if _PLAIN.fullmatch(text) and not _reads_as_other(text):
         return text
-    # Hydra takes a backslash as itself, except where a quote follows.
+    # Hydra keeps a backslash, except before a quote.
     text = re.sub(r"(\\+)(?='|\Z)", r"\1\1", text)
     return "'" + text.replace("'", "\\'") + "'"
 
 
 def _reads_as_other(text: str) -> bool:
-    """Whether an unquoted text would be read as a number, a truth value or nothing."""
+    """Return whether an unquoted text would be read as a number, a boolean or null."""
     if text.lower() in ("null", "true", "false", "nan", "inf", "-inf"):
         return True
     try:

@@ -1,4 +1,4 @@
-"""Open image files of somebody else: known formats, regular files, and a bounded size."""
+"""Open untrusted image files: known formats, regular files, and a bounded size."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 FORMATS = ("PNG", "JPEG", "BMP", "GIF", "WEBP", "TIFF", "PPM")
-"""What is read; Pillow knows others, of which one starts another program (PostScript)."""
+"""Accepted formats; Pillow has more, one of which starts another program (PostScript)."""
 MOST_PIXELS = 1 << 26
-"""Pixels of the largest image; one of 8192 x 8192 takes 200 MB."""
+"""Maximum number of pixels; an image of 8192 x 8192 takes 200 MB."""
 _BROKEN = (
     *(SyntaxError, TypeError, ValueError, LookupError, AttributeError, OverflowError),
     *(EOFError, MemoryError, struct.error, zlib.error, RuntimeError, AssertionError),
@@ -27,7 +27,7 @@ _BROKEN = (
 
 @functools.cache
 def _formats() -> tuple[str, ...]:
-    """The formats that this Pillow has; WebP may not be built in."""
+    """Return the formats that this Pillow has; WebP may not be built in."""
     from PIL import Image
 
     Image.init()
@@ -36,13 +36,13 @@ def _formats() -> tuple[str, ...]:
 
 @contextlib.contextmanager
 def opened_image(source: str | Path | IO[bytes]) -> Iterator[Image]:
-    """Open an image, and name whatever is wrong with it as an ``OSError``.
+    """Open an image; raise every problem as an ``OSError``.
 
     Args:
         source: A path, or a file in memory.
 
     Raises:
-        OSError: It is no image of a known format, is too large, or is broken.
+        OSError: It is not an image of a known format, is too large, or is broken.
     """
     from PIL import Image, UnidentifiedImageError
 
@@ -55,11 +55,11 @@ def opened_image(source: str | Path | IO[bytes]) -> Iterator[Image]:
             image = stack.enter_context(Image.open(source, formats=_formats()))
             if image.width * image.height > MOST_PIXELS:
                 size = f"{image.width} x {image.height}"
-                raise OSError(f"it has {size} pixels, at most {MOST_PIXELS:,} are read")
+                raise OSError(f"it has {size} pixels, but at most {MOST_PIXELS:,} are read")
             yield image
         except ClframeError:
             raise
         except UnidentifiedImageError:
-            raise OSError(f"it is no image ({', '.join(FORMATS)} are read)") from None
+            raise OSError(f"it is not an image ({', '.join(FORMATS)} are read)") from None
         except (Image.DecompressionBombError, *_BROKEN) as error:
             raise OSError(str(error) or type(error).__name__) from error

@@ -1,4 +1,4 @@
-"""Paths that a file names stay inside of the folder that the file is in."""
+"""Keep the paths that a file names inside of its folder."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ _LONGEST = 1000
 def inside(root: Path, name: str, where: str) -> Path:
     """Return the path of a file below a folder.
 
-    A link may lead out of the folder into the blobs of a Hugging Face cache, where its snapshots
+    A link may point out of the folder into the blobs of a Hugging Face cache, where its snapshots
     keep their files.
 
     Args:
         root: The folder.
-        name: As a file of the folder has it.
-        where: Which file that is, for the message.
+        name: The name of the file, relative to the folder.
+        where: The file that names it, for the message.
 
     Raises:
-        DataError: The name leads out of the folder.
+        DataError: The path is outside of the folder.
     """
     try:
         path = root / name
@@ -32,7 +32,7 @@ def inside(root: Path, name: str, where: str) -> Path:
         allowed = [base]
         if base.parent.name == "snapshots":
             allowed.append(base.parent.parent / "blobs")
-        good = "\0" not in name and any(real.is_relative_to(one) for one in allowed)
+        good = "\0" not in name and any(real.is_relative_to(folder) for folder in allowed)
     except (OSError, ValueError, RuntimeError):
         good = False
     if not good:
@@ -47,24 +47,24 @@ def filled(pattern: object, where: str, **values: object) -> str:
     'chunk-007'
 
     Raises:
-        DataError: It is none, or has other fields.
+        DataError: It is not a pattern, or has other fields.
     """
 
     def value(match: re.Match[str]) -> str:
         if match[1] not in values:
-            raise DataError(f"{where}: the pattern has a field '{match[1]}', which is unknown")
+            raise DataError(f"{where}: the pattern has an unknown field '{match[1]}'")
         return str(values[match[1]]).zfill(int(match[2] or 0))
 
     if not isinstance(pattern, str) or len(pattern) > _LONGEST:
         raise DataError(f"{where}: a pattern of file names must be a text")
-    found = _FIELD.sub(value, pattern)
-    if "{" in found or "}" in found:
+    path = _FIELD.sub(value, pattern)
+    if "{" in path or "}" in path:
         raise DataError(f"{where}: the pattern '{pattern[:100]}' is not one of {{name}} fields")
-    return found
+    return path
 
 
 def file_name(name: str) -> str:
-    """Return a name as the name of a file, without what leads elsewhere.
+    """Return a name as a safe file name, without path separators.
 
     >>> file_name("../up"), file_name("reach-v3")
     ('_up', 'reach-v3')

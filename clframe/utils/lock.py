@@ -1,4 +1,4 @@
-"""One process at a time in a folder."""
+"""A lock that admits one process at a time to a folder."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from clframe.errors import ClframeError, RunFolderError
 from clframe.utils.regular import read_bytes
 
 _LOOK = 0.2
-"""Seconds between two looks at a lock that is waited for so long and no longer."""
+"""Seconds between two looks at a lock with a limited wait."""
 _ANOTHER = "another process"
 _held: weakref.WeakSet[Lock] = weakref.WeakSet()
 
 
 def _leave_to_parent() -> None:
-    """In a forked process (one that reads data): the lock is the parent's, and ends with it."""
+    """Drop the lock in a forked process (a data worker): it belongs to the parent."""
     for lock in list(_held):
         lock.release()
 
@@ -31,27 +31,27 @@ os.register_at_fork(after_in_child=_leave_to_parent)
 
 
 class Lock:
-    """An advisory lock that the system lets go when its process ends, however it ends.
+    """An advisory lock that the system releases when its process ends, in any way.
 
-    So a lock of a dead process is never in the way, and nothing has to be guessed from times or
-    process numbers. On a file system without locks everybody gets it.
+    So a dead process never holds the lock, and nothing has to be guessed from times or process
+    numbers. On a file system without locks every process gets it.
 
     Args:
-        path: The file that is locked; it says which process holds it.
-        in_use: The error of :meth:`take` while another process holds it, given which one.
+        path: The file that is locked; its content names the holder.
+        in_use: Makes the error of :meth:`take` from the name of the process that holds the lock.
     """
 
     def __init__(self, path: Path, in_use: Callable[[str], ClframeError] | None = None) -> None:
         self.path = path
-        # Must not hold whoever holds this lock: the lock falls with its last reference.
+        # Must not hold the owner of this lock: the lock is released with its last reference.
         self._in_use = in_use
         self._descriptor: int | None = None
 
     def take(self) -> None:
-        """Take the lock, or keep it if this object has it already.
+        """Take the lock, or keep it if this object already has it.
 
         Raises:
-            ClframeError: Another process holds it; which error is said by ``in_use``.
+            ClframeError: Another process holds it; ``in_use`` makes the error.
         """
         if self._try():
             return
@@ -64,11 +64,11 @@ class Lock:
         """Take the lock as soon as no other process holds it.
 
         Args:
-            notice: Called once if it is to be waited for.
-            seconds: How long to wait at most; None waits until it is free.
+            notice: Called once if another process holds it.
+            seconds: Maximum time to wait; None waits until it is free.
 
         Returns:
-            Whether this object has it now.
+            Whether this object has the lock now.
         """
         if self._try():
             return True
@@ -82,17 +82,17 @@ class Lock:
         return taken
 
     def _try(self, block: bool = False) -> bool:
-        """Take the lock where the file system has locks; False if another process holds it."""
+        """Take the lock if the file system has locks; return False if another process holds it."""
         if self._descriptor is not None:
             return True
-        if self.path.is_symlink():  # what it leads to is not ours to write to
+        if self.path.is_symlink():  # We must not write to its target.
             raise RunFolderError(f"'{self.path}' is a link and cannot be locked; remove it")
-        if self.path.exists() and not self.path.is_file():  # to open a FIFO would wait
-            raise RunFolderError(f"'{self.path}' is no file and cannot be locked; remove it")
+        if self.path.exists() and not self.path.is_file():  # Opening a FIFO would block.
+            raise RunFolderError(f"'{self.path}' is not a file and cannot be locked; remove it")
         self.path.parent.mkdir(parents=True, exist_ok=True)
         self.path.touch()
-        # Opened for reading only, so that the file system can still be made read-only. NFS asks
-        # for more.
+        # Opened for reading only, so that the file system can still be made read-only. NFS needs
+        # write access.
         for mode in (os.O_RDONLY, os.O_RDWR):
             descriptor = os.open(self.path, mode)
             try:
@@ -104,7 +104,7 @@ class Lock:
                 if error.errno != errno.EBADF:
                     break
             else:
-                if not self._is_there(descriptor):  # removed by its last holder meanwhile
+                if not self._is_there(descriptor):  # Its last holder removed it in the meantime.
                     os.close(descriptor)
                     return self._try(block)
                 self._descriptor = descriptor
@@ -114,7 +114,7 @@ class Lock:
         return True
 
     def _is_there(self, descriptor: int) -> bool:
-        """Whether what was locked is still the file that the next one will look at."""
+        """Return whether the locked file is still the file at the path."""
         try:
             return os.path.samestat(os.fstat(descriptor), os.stat(self.path))
         except FileNotFoundError:
@@ -126,7 +126,7 @@ class Lock:
         return _ANOTHER
 
     def release(self) -> None:
-        """Let others in."""
+        """Release the lock."""
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None

@@ -1,4 +1,4 @@
-"""Checks that a class overrides a contract's methods with the parameters they are called with."""
+"""Check that a class overrides a contract's methods with the parameters of the contract."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from clframe.errors import PluginError
 
 
 def members(contract: type) -> dict[str, Any]:
-    """Return the public methods and properties that a contract declares, its parents' included."""
-    found: dict[str, Any] = {}
+    """Return the public methods and properties of a contract, including inherited ones."""
+    members: dict[str, Any] = {}
     for base in reversed(contract.__mro__[:-1]):
-        found |= {name: value for name, value in vars(base).items() if not name.startswith("_")}
-    return found
+        members |= {name: value for name, value in vars(base).items() if not name.startswith("_")}
+    return members
 
 
 def check_overrides(kind: type, contracts: Sequence[type], inherited: bool = True) -> None:
@@ -25,7 +25,7 @@ def check_overrides(kind: type, contracts: Sequence[type], inherited: bool = Tru
     Args:
         kind: The class.
         contracts: The classes that declare what can be overridden.
-        inherited: Check what their own parents declare, too.
+        inherited: Also check the contracts' inherited members.
 
     Raises:
         PluginError: Names the class, the method and its parameters.
@@ -40,14 +40,14 @@ def check_overrides(kind: type, contracts: Sequence[type], inherited: bool = Tru
                 if inspect.isfunction(own):
                     raise PluginError(f"{where} must be a value or a property, not a method")
                 continue
-            wanted = list(inspect.signature(declared).parameters.values())
-            names = ", ".join(parameter.name for parameter in wanted)
+            parameters = list(inspect.signature(declared).parameters.values())
+            names = ", ".join(parameter.name for parameter in parameters)
             if not callable(own):
                 raise PluginError(f"{where} must be a method with the parameters ({names})")
             try:
                 inspect.signature(own).bind(
-                    *(one for one in wanted if one.kind is not one.KEYWORD_ONLY),
-                    **{one.name: one for one in wanted if one.kind is one.KEYWORD_ONLY},
+                    *(p for p in parameters if p.kind is not p.KEYWORD_ONLY),
+                    **{p.name: p for p in parameters if p.kind is p.KEYWORD_ONLY},
                 )
             except TypeError as error:
                 raise PluginError(f"{where} must take ({names}): {error}") from error

@@ -1,7 +1,7 @@
-"""YAML of somebody else: plain values only, read in a time that grows with the text alone.
+"""Read untrusted YAML: plain values only, in time that is linear in the text.
 
-Anchors and aliases are refused (a kilobyte of them can stand for gigabytes). Dates and numbers to
-the base 60 (``1:30``) are texts, as in YAML 1.2. What clframe writes has none of them.
+Anchors and aliases are refused (a kilobyte of them can stand for gigabytes). Dates and base-60
+numbers (``1:30``) are texts, as in YAML 1.2. clframe itself writes none of them.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 import yaml
 
 _BITS = 4096
-"""Bits of the largest whole number; Python cannot print one of many thousands."""
+"""Maximum bits of a whole number; Python cannot print one of many thousands."""
 _NUMBERS = {
     "tag:yaml.org,2002:int": (
         re.compile(r"[-+]?(0b[0-1_]+|0x[0-9a-fA-F_]+|0[0-7_]+|0|[1-9][0-9_]*)\Z"),
@@ -30,7 +30,7 @@ _LEFT_OUT = (*_NUMBERS, "tag:yaml.org,2002:timestamp", "tag:yaml.org,2002:merge"
 
 
 class _Loader(yaml.SafeLoader):
-    """Reads plain values."""
+    """Loader of plain values."""
 
     yaml_implicit_resolvers = {  # noqa: RUF012
         first: [(tag, pattern) for tag, pattern in resolvers if tag not in _LEFT_OUT]
@@ -38,7 +38,7 @@ class _Loader(yaml.SafeLoader):
     }
 
     def compose_node(self, parent: Any, index: Any) -> Any:
-        """Refuse what stands for something else."""
+        """Refuse anchors and aliases."""
         event: Any = self.peek_event()  # type: ignore[no-untyped-call]
         if getattr(event, "anchor", None) is not None:
             raise yaml.composer.ComposerError(
@@ -47,7 +47,7 @@ class _Loader(yaml.SafeLoader):
         return super().compose_node(parent, index)
 
     def construct_yaml_int(self, node: Any) -> int:
-        """Refuse numbers of more digits than anything counts."""
+        """Refuse numbers with an absurd number of digits."""
         value = int(super().construct_yaml_int(node))
         if value.bit_length() > _BITS:
             raise ValueError("a number has too many digits")
@@ -60,7 +60,7 @@ _Loader.add_constructor("tag:yaml.org,2002:int", _Loader.construct_yaml_int)
 
 
 class _Dumper(yaml.SafeDumper):
-    """Writes equal values out instead of naming the first."""
+    """Dumper that writes out equal values instead of aliases."""
 
     def ignore_aliases(self, data: Any) -> bool:
         """Write every value out."""
@@ -68,10 +68,10 @@ class _Dumper(yaml.SafeDumper):
 
 
 def read_yaml(text: str) -> Any:
-    """Return what a text of YAML holds.
+    """Return the content of a YAML text.
 
     Raises:
-        ValueError: It is not YAML, or more than plain values; the message says what and where.
+        ValueError: It is not YAML, or has more than plain values; names the problem and the line.
     """
     try:
         loader = _Loader(text)
@@ -81,9 +81,9 @@ def read_yaml(text: str) -> Any:
             loader.dispose()
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
-        place = "" if mark is None else f"line {mark.line + 1}"
+        where = "" if mark is None else f"line {mark.line + 1}"
         problem = getattr(error, "problem", None) or ""
-        raise ValueError(": ".join(part for part in (place, problem) if part)) from error
+        raise ValueError(": ".join(detail for detail in (where, problem) if detail)) from error
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
     except (TypeError, OverflowError, AttributeError) as error:
@@ -91,5 +91,5 @@ def read_yaml(text: str) -> Any:
 
 
 def as_yaml(content: Any) -> str:
-    """Return the text of plain values, in their order."""
+    """Return plain values as YAML, in their order."""
     return yaml.dump(content, Dumper=_Dumper, sort_keys=False)

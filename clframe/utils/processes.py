@@ -1,10 +1,9 @@
-"""Other processes: how many cores there are for them, how they end, and a pool of workers.
+"""Other processes: usable cores, clean ends, and a pool of workers.
 
-A worker is started as a plain Python process that reads pickled calls. (The standard library's
-process pools start the user's script again in every process, which goes wrong in a script without
-a ``__main__`` guard, and forking is not safe once torch has started threads.) It imports next to
-nothing but the modules of the functions it is to call. What a function keeps in its module stays
-there until the worker ends.
+A worker is a plain Python process that reads pickled calls. (The standard library's process pools
+run the user's script again in every process, which fails in a script without a ``__main__`` guard,
+and forking is not safe once torch has started threads.) It imports little more than the modules of
+the functions it calls. State that a function keeps in its module stays there until the worker ends.
 """
 
 from __future__ import annotations
@@ -41,38 +40,38 @@ _START = (
     "from clframe.utils.processes import serve; serve(files)"
 )
 USER_MODULE = "clframe_user_"
-"""How the names of modules begin that are made of files of the user's (``plugin_path``)."""
+"""Prefix of modules that are made from the user's files (``plugin_path``)."""
 _WATCH = 0.5
-"""Seconds between two looks whether the parent is still there."""
+"""Seconds between two checks whether the parent still runs."""
 
 
 def usable_cores() -> int:
-    """Cores this process may use, which in a container or a job are fewer than there are."""
+    """Return the cores this process may use, which a container or a job may limit."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
 def thread_limits(threads: int) -> dict[str, str]:
-    """Environment that keeps a process to so many threads, else several fight for the cores."""
+    """Return the environment that limits a process to this number of threads."""
     names = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
     return dict.fromkeys(names, str(threads))
 
 
 def hangup() -> tuple[signal.Signals, ...]:
-    """The signal of a terminal that is closed; none where it is ignored, as nohup does."""
+    """Return the signal of a closed terminal; none if it is ignored, as with nohup."""
     ignored = signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
     return () if ignored else (signal.SIGHUP,)
 
 
 def end_with_parent(parent: int | None = None) -> None:
-    """From now on, end this process within a second or so of its parent's end.
+    """End this process within about a second of its parent's end.
 
-    Looked for and not left to ``PR_SET_PDEATHSIG``, which is Linux' own and goes by the thread that
-    started the process.
+    It polls instead of using ``PR_SET_PDEATHSIG``, which exists only on Linux and follows the
+    thread that started the process.
 
     Args:
-        parent: The parent, where it may have ended already; None is who it is now.
+        parent: The parent, which may have ended already; None for the current one.
     """
     expected = os.getppid() if parent is None else parent
 
@@ -85,29 +84,29 @@ def end_with_parent(parent: int | None = None) -> None:
 
 
 class WorkerHandle(Protocol):
-    """A worker as its user sees it; answers come in the order of the calls."""
+    """The interface of a worker; answers come in the order of the calls."""
 
     def send(self, function: Callable[..., Any], *arguments: Any) -> None:
-        """Hand over a call."""
+        """Send a call."""
         ...
 
     def receive(self) -> Any:
-        """Wait for what the oldest open call returned; what it raised is raised here."""
+        """Wait for the result of the oldest open call, and return or raise it."""
         ...
 
     def close(self) -> None:
-        """End the worker, whatever it is doing."""
+        """End the worker, even during a call."""
         ...
 
 
 class InlineWorker:
-    """Makes the calls in this process, when their answers are asked for."""
+    """A worker that makes the calls in this process, when their results are received."""
 
     def __init__(self) -> None:
         self._calls: deque[tuple[Callable[..., Any], tuple[Any, ...]]] = deque()
 
     def send(self, function: Callable[..., Any], *arguments: Any) -> None:
-        """Hand over a call."""
+        """Add a call."""
         self._calls.append((function, arguments))
 
     def receive(self) -> Any:
@@ -121,11 +120,11 @@ class InlineWorker:
 
 
 class ProcessWorker:
-    """Makes the calls in a process of its own, with one thread.
+    """A worker that makes the calls in its own process, with one thread.
 
     Args:
-        on_exit: What to say if the process ends by itself, given its exit code.
-        advice: What to do about a call that cannot be handed to another process.
+        on_exit: Makes the message if the process ends by itself, from its exit code.
+        advice: Advice about a call that cannot be sent to another process.
     """
 
     def __init__(self, on_exit: Callable[[int], str], advice: str) -> None:
@@ -137,20 +136,20 @@ class ProcessWorker:
             stdout=subprocess.PIPE,
             env={**os.environ, **thread_limits(1)},
         )
-        # A worker that nobody holds any more must not stay.
+        # An unreferenced worker must end.
         self._end = weakref.finalize(self, _end, self.process)
 
     @property
     def answers(self) -> IO[bytes]:
-        """Where the worker writes; ready to be read as soon as there is an answer."""
+        """The worker's output; ready to be read as soon as there is an answer."""
         assert self.process.stdout is not None
         return self.process.stdout
 
     def send(self, function: Callable[..., Any], *arguments: Any) -> None:
-        """Hand over a call.
+        """Send a call.
 
         Raises:
-            DataError: It cannot be pickled, or the process has ended.
+            DataError: The call cannot be pickled, or the process has ended.
         """
         assert self.process.stdin is not None
         call = pickle_call(function, arguments, self._advice)
@@ -161,7 +160,7 @@ class ProcessWorker:
             raise self._ended() from None
 
     def receive(self) -> Any:
-        """Wait for what the oldest open call returned.
+        """Wait for the result of the oldest open call.
 
         Raises:
             DataError: The call raised an error that a user can cause, or the process has ended.
@@ -182,7 +181,7 @@ class ProcessWorker:
 
 
 def user_files() -> dict[str, str]:
-    """The files that modules of the user's were made of, which no search would find."""
+    """Return the files of modules from the user's files, which no import would find."""
     return {
         name: os.path.abspath(str(module.__file__))
         for name, module in list(sys.modules.items())
@@ -191,10 +190,10 @@ def user_files() -> dict[str, str]:
 
 
 class _Finder(importlib.abc.MetaPathFinder):
-    """Finds modules of the user's by their files.
+    """Finder of modules from the user's files.
 
     Args:
-        files: By the module's name.
+        files: Files by module name.
     """
 
     def __init__(self, files: dict[str, str]) -> None:
@@ -203,56 +202,54 @@ class _Finder(importlib.abc.MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Where the module is, if it is one of them."""
+        """Return the spec of a module, if it is one of them."""
         if fullname not in self.files:
             return None
         return spec_of_file(fullname, self.files[fullname])
 
 
 class _Pickler(pickle.Pickler):
-    """Refuses what another process could not find: the script that was started is not its own."""
+    """Pickler that refuses objects of the user's script, which a worker does not run."""
 
     def reducer_override(self, obj: Any) -> Any:
-        """Look at each object that is pickled by its name."""
+        """Check each object that is pickled by its name."""
         if isinstance(obj, type | FunctionType) and obj.__module__ == "__main__":
             raise pickle.PicklingError(f"'{obj.__qualname__}' is defined in the script itself")
         return NotImplemented
 
 
 def find_user_files(files: dict[str, str]) -> None:
-    """Let this process find modules of the user's by their files, given by the module's name."""
+    """Let this process import modules from the user's files, by module name."""
     sys.meta_path.append(_Finder(files))
 
 
 def pickle_call(function: Callable[..., Any], arguments: tuple[Any, ...], advice: str) -> bytes:
-    """A call as bytes for another process.
+    """Return a call as bytes for another process.
 
     Args:
-        function: What is called.
-        arguments: With what.
-        advice: What to do if it cannot be handed over.
+        function: The function to call.
+        arguments: Its arguments.
+        advice: Advice if it cannot be sent.
 
     Raises:
-        DataError: It cannot be pickled.
+        DataError: The call cannot be pickled.
     """
     try:
         with io.BytesIO() as buffer:
             _Pickler(buffer).dump((function, arguments))
             return buffer.getvalue()
     except (pickle.PicklingError, AttributeError, TypeError) as error:
-        raise DataError(
-            f"what a worker process should call cannot be handed to it ({error}); {advice}"
-        ) from error
+        raise DataError(f"a worker process cannot receive this call ({error}); {advice}") from error
 
 
 def make_call(call: bytes) -> bytes:
-    """Make a call that :func:`pickle_call` wrote, and give what it returned or raised as bytes."""
+    """Make a call that :func:`pickle_call` wrote, and return its result or error as bytes."""
     function, arguments = pickle.loads(call)
     return answer_call(function, arguments)
 
 
 def read_answer(answer: bytes) -> Any:
-    """What :func:`answer_call` returned; what it raised is raised here.
+    """Return the result in an answer of :func:`answer_call`, or raise its error.
 
     Raises:
         DataError: The call raised an error that a user can cause.
@@ -275,7 +272,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     process.wait()
     for pipe in (process.stdin, process.stdout):
         if pipe is not None:
-            with contextlib.suppress(OSError):  # a call that could not be handed over any more
+            with contextlib.suppress(OSError):  # a call that could not be sent any more
                 pipe.close()
 
 
@@ -284,15 +281,15 @@ def _exit_sentence(code: int) -> str:
 
 
 class WorkerPool:
-    """Several workers: for calls that any of them may make, or with state of its own in each.
+    """A pool of workers, for calls to any worker or with state in each.
 
-    For calls without state there is :meth:`map_unordered`; who must know which worker makes a call
-    talks to the :attr:`workers` themselves.
+    Use :meth:`map_unordered` for calls without state. If it matters which worker makes a call, use
+    the :attr:`workers` directly.
 
     Args:
-        processes: How many; with none, calls are made in this process.
-        on_exit: What to say if a worker ends by itself, given its exit code.
-        advice: What to do about a call that cannot be handed to another process.
+        processes: Number of processes; 0 makes the calls in this process.
+        on_exit: Makes the message if a worker ends by itself, from its exit code.
+        advice: Advice about a call that cannot be sent to another process.
     """
 
     def __init__(
@@ -316,14 +313,14 @@ class WorkerPool:
     def map_unordered(
         self, function: Callable[[Item], Answer], items: Iterable[Item]
     ) -> Iterator[tuple[Item, Answer]]:
-        """Call the function on every item and yield each item with its answer as it is done.
+        """Call the function on every item and yield each item with its result once it is ready.
 
-        Items are taken as workers become free. No other call may be open meanwhile; after an error
-        the pool is of no more use.
+        Workers take items as they become free. No other call may be open during this time, and
+        after an error the pool cannot be used again.
 
         Raises:
-            DataError: As of the workers.
-            RuntimeError: As of the workers.
+            DataError: As for the workers.
+            RuntimeError: As for the workers.
         """
         remaining = iter(items)
         if not self._processes:
@@ -344,7 +341,7 @@ class WorkerPool:
                     worker, item = key.data
                     busy.unregister(worker.answers)
                     answer = worker.receive()
-                    # First, so that the worker is not idle while the answer is used.
+                    # Sent first, so that the worker is not idle while the answer is used.
                     send_next(worker)
                     yield item, answer
 
@@ -355,20 +352,20 @@ class WorkerPool:
 
 
 def serve(files: dict[str, str] | None = None) -> None:
-    """Be a worker: make the calls that come by standard input until it ends.
+    """Run a worker: make the calls from standard input until it ends.
 
     Args:
-        files: Of modules that are not found otherwise, by the module's name.
+        files: Files of modules that cannot be imported otherwise, by module name.
     """
     find_user_files(files or {})
-    # Ctrl-C and a closed terminal reach the whole group of processes, and a scheduler's signals all
-    # of a job; the parent decides what becomes of us.
+    # Ctrl-C and a closed terminal reach the whole process group, and a scheduler's signals all
+    # processes of a job; the parent decides when workers end.
     for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2"):
         signal.signal(signal.Signals[name], signal.SIG_IGN)
-    # The end of the calls says the same, but only to a worker that is not busy.
+    # The end of the calls would do the same, but only for an idle worker.
     end_with_parent()
     answers: IO[bytes] = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # whatever a library prints must not get between the answers
+    os.dup2(2, 1)  # Output of libraries must not get between the answers.
     calls = sys.stdin.buffer
     while True:
         try:
@@ -383,13 +380,13 @@ def serve(files: dict[str, str] | None = None) -> None:
             answers.write(answer)
             answers.flush()
         except BrokenPipeError:
-            # The parent is gone, so nobody waits for this answer; closing the pipe in the usual
-            # way would try to write it once more.
+            # The parent is gone, so nobody waits for this answer. Closing the pipe in the usual way
+            # would try to write it again.
             os._exit(1)
 
 
 def answer_call(function: Callable[..., Any], arguments: tuple[Any, ...]) -> bytes:
-    """Make a call, and give what it returned or raised as bytes."""
+    """Make a call, and return its result or error as bytes."""
     try:
         return pickle.dumps(("value", function(*arguments)))
     except ClframeError as error:

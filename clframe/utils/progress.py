@@ -1,4 +1,4 @@
-"""How far a long piece of work is: a bar on a terminal, plain lines elsewhere."""
+"""Progress of long work: a bar on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from typing import Any
 from clframe.utils.console import warn_user
 
 _LINE_EVERY = 15.0
-"""Seconds between two lines where there is no terminal."""
+"""Seconds between two lines if there is no terminal."""
 
 
 class ProgressMeter:
-    """Counts what is done, by tqdm on a terminal and by a line now and then elsewhere.
+    """Progress counter: tqdm on a terminal, occasional lines elsewhere.
 
     Args:
-        label: Stands before the bar and in the lines.
-        total: How many there are.
-        unit: What is counted, in the plural.
-        summary: Say at the end how many were done in which time.
+        label: Text before the bar and in the lines.
+        total: Number of items.
+        unit: Name of the items, in the plural.
+        summary: Report the number and the time at the end.
     """
 
     def __init__(self, label: str, total: int, unit: str, summary: bool = False) -> None:
@@ -43,7 +43,7 @@ class ProgressMeter:
         return self
 
     def update(self, count: int = 1) -> None:
-        """Count some more as done."""
+        """Count more items as done."""
         self.count += count
         if self._bar is not None:
             self._bar.update(count)

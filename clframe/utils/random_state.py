@@ -1,4 +1,4 @@
-"""The state of every random generator of a run, as tensors and plain values, and back again."""
+"""Capture and restore all random generators of a run, as tensors and plain values."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import torch
 
 
 def capture(generator: torch.Generator, device: torch.device) -> dict[str, Any]:
-    """The state of all generators that a run draws from.
+    """Return the state of all generators that a run uses.
 
     Args:
-        generator: The learner's own.
-        device: The run's.
+        generator: The learner's own generator.
+        device: The run's device.
     """
     version, internal, gauss = random.getstate()
     name, keys, position, has_gauss, cached = np.random.get_state(legacy=True)
@@ -23,7 +23,7 @@ def capture(generator: torch.Generator, device: torch.device) -> dict[str, Any]:
         "torch": torch.get_rng_state(),
         "device": device.type,
         "learner": generator.get_state(),
-        # Of the run's own GPU alone: to ask the others would take memory on each of them.
+        # Only of the run's own GPU, because querying the others would take memory on each.
         "cuda": torch.cuda.get_rng_state(device) if device.type == "cuda" else None,
         "python": [version, torch.tensor(internal, dtype=torch.int64), gauss],
         "numpy": [str(name), plain_keys, int(position), int(has_gauss), float(cached)],
@@ -31,9 +31,9 @@ def capture(generator: torch.Generator, device: torch.device) -> dict[str, Any]:
 
 
 def restore(saved: dict[str, Any], generator: torch.Generator, device: torch.device) -> None:
-    """Make all generators continue where :func:`capture` found them."""
+    """Restore all generators to a state from :func:`capture`."""
     torch.set_rng_state(saved["torch"].cpu())
-    # The generators of another kind of device have other states, which this one cannot take up.
+    # Generators of another kind of device have other states, which this one cannot use.
     if saved["device"] == device.type:
         generator.set_state(saved["learner"].cpu())
         if device.type == "cuda":

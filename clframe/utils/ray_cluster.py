@@ -1,4 +1,4 @@
-"""A Ray cluster: the package, where the cluster is, and what to say if there is none."""
+"""Connect to a Ray cluster, with clear errors if there is none."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from clframe.errors import SettingError
 
 
 def import_ray(setting: str) -> Any:
-    """The package.
+    """Import the package ray.
 
     Args:
-        setting: What asks for it, for the message.
+        setting: The setting that needs it, for the message.
 
     Raises:
         SettingError: It is not installed.
@@ -33,19 +33,19 @@ class Cluster:
     """The connection of this process to a cluster.
 
     Args:
-        setting: What asks for it, for messages.
-        address: Of the cluster; None takes ``RAY_ADDRESS`` or the one that runs on this machine.
-        start: Start one on this machine if none is named or found.
+        setting: The setting that needs it, for messages.
+        address: Address of the cluster; None for ``RAY_ADDRESS`` or a cluster on this machine.
+        start: Start a cluster on this machine if there is none.
 
     Raises:
-        SettingError: There is no such cluster, or no package.
+        SettingError: There is no such cluster, or ray is not installed.
     """
 
     def __init__(self, setting: str, address: str | None = None, start: bool = False) -> None:
         self.ray = import_ray(setting)
         self._ours = not self.ray.is_initialized()
         self.started = False
-        """Whether the cluster is one that was started for this process alone."""
+        """Whether the cluster was started only for this process."""
         if not self._ours:
             return
         address = address or os.environ.get("RAY_ADDRESS") or "auto"
@@ -65,8 +65,8 @@ class Cluster:
             ) from error
 
     def _start(self) -> None:
-        # Ray lets its workers have what other processes leave (nice 15), and whoever has a busy
-        # machine waits for them for ever. These are the runs that were asked for.
+        # By default Ray runs its workers at a low priority (nice 15), which never get a turn on a
+        # busy machine. Our runs must not wait like that.
         os.environ.setdefault("RAY_worker_niceness", "0")
         self._connect("local", include_dashboard=False)
         self.started = True
@@ -83,10 +83,10 @@ class Cluster:
 
 @contextlib.contextmanager
 def _signals_kept() -> Iterator[None]:
-    """Ray takes SIGTERM for itself where it starts a cluster; here it means to save and leave."""
+    """Keep our handler of SIGTERM (save and leave), which Ray replaces when it starts a cluster."""
     before = signal.getsignal(signal.SIGTERM)
     try:
         yield
     finally:
-        with contextlib.suppress(ValueError):  # not the main thread, and so nothing was changed
+        with contextlib.suppress(ValueError):  # Not the main thread, so nothing was changed.
             signal.signal(signal.SIGTERM, before)

@@ -1,4 +1,4 @@
-"""Read files that may come from somebody else: regular files only, and of a bounded size."""
+"""Read untrusted files: regular files only, with a bounded size."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from pathlib import Path
 from typing import Any
 
 LARGEST = 256 << 20
-"""Bytes of a text file that is read at once."""
+"""Maximum bytes of a text file that is read at once."""
 
 
 _LARGE, _SPARSE = 1 << 30, 1000
-"""From which size on a file must have at least this part of its bytes on the disk."""
+"""Above the first size, at least the second share of a file's bytes must be on disk."""
 
 
 def open_regular(path: str | Path) -> io.BufferedReader:
-    """Open a file for reading; a FIFO, a socket or a device would block or do something.
+    """Open a regular file for reading; a FIFO, a socket or a device could block or act.
 
     Raises:
-        OSError: There is no such file, it is not a regular one, or its content is nearly all holes,
-            which a small archive can unpack to.
+        OSError: There is no such file, it is not a regular one, or its content is nearly all holes
+            (a small archive can unpack to such a file).
     """
     _check(os.stat(path).st_mode, path)
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
@@ -59,7 +59,7 @@ def read_bytes(path: str | Path, limit: int = LARGEST) -> bytes:
         content = b"" if os.fstat(file.fileno()).st_size > limit else file.read(limit + 1)
         if len(content) > limit or os.fstat(file.fileno()).st_size > limit:
             size = os.fstat(file.fileno()).st_size
-            raise OSError(errno.EINVAL, f"it has {size:,} bytes, at most {limit:,} are read")
+            raise OSError(errno.EINVAL, f"it has {size:,} bytes, but at most {limit:,} are read")
     return content
 
 
@@ -70,12 +70,12 @@ def read_text(path: str | Path, limit: int = LARGEST) -> str:
         OSError: It cannot be read, is not a regular file, or is larger.
         UnicodeDecodeError: It is not UTF-8.
     """
-    # As open() does in text mode.
+    # Newlines are translated as by open() in text mode.
     return read_bytes(path, limit).decode("utf-8").replace("\r\n", "\n").replace("\r", "\n")
 
 
 def parse_json(text: str, parse_constant: Callable[[str], Any] | None = None) -> Any:
-    """Return what a JSON text holds.
+    """Return the content of a JSON text.
 
     Raises:
         ValueError: It is not JSON, is nested too deeply, or holds a number of thousands of digits.
@@ -87,7 +87,7 @@ def parse_json(text: str, parse_constant: Callable[[str], Any] | None = None) ->
 
 
 def read_json(path: str | Path, limit: int = LARGEST) -> Any:
-    """Return what a JSON file holds.
+    """Return the content of a JSON file.
 
     Raises:
         OSError: It cannot be read, is not a regular file, or is larger.

@@ -1,4 +1,4 @@
-"""Anytime-valid tests of successes: one may look after every episode and stop when it is decided.
+"""Anytime-valid tests of successes: check after every episode, and stop once it is decided.
 
 A test martingale is a bet against a hypothesis: its expected value stays 1 while the hypothesis
 holds, so the chance that it ever reaches 1 / alpha is at most alpha (Ville, 1939). Both bets here
@@ -12,8 +12,8 @@ as a mixture of the bets of Waudby-Smith and Ramdas, JRSS B 2024):
   ``E(p) = k! (n - k)! / ((n + 1)! p^k (1 - p)^(n - k))``. The rates that are not rejected are a
   confidence sequence: the true one is in all of them with probability 1 - alpha.
 
-Related, and sharper for unpaired rollouts of a small fixed maximum: STEP (Snyder et al., RSS 2025,
-arXiv 2503.10966); with measures other than success: Snyder et al., 2026 (arXiv 2603.13616).
+Related work, sharper for unpaired rollouts of a small fixed maximum: STEP (Snyder et al., RSS 2025,
+arXiv 2503.10966). For measures other than success: Snyder et al., 2026 (arXiv 2603.13616).
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ from clframe.errors import SettingError
 
 ALPHA = 0.05
 HOPELESS = 0.02
-"""A comparison is given up when the chance that the rest decides it is below this."""
+"""A comparison is given up if the chance that the remaining episodes decide it is below this."""
 LOOK = 10
-"""Whether it is hopeless is asked after every so many episodes."""
+"""Number of episodes between two checks whether it is hopeless."""
 
 Floats = NDArray[np.float64]
 
 
 def check_alpha(alpha: float, name: str) -> None:
-    """Refuse an error rate that is none.
+    """Refuse an error rate outside of 0..1.
 
     Raises:
-        SettingError: With its name.
+        SettingError: Names the setting.
     """
     if not 0 < alpha < 1:
         raise SettingError(f"{name} is {alpha:g}, but an error rate is between 0 and 1.")
@@ -49,7 +49,7 @@ def check_alpha(alpha: float, name: str) -> None:
 
 @functools.lru_cache(maxsize=4)
 def _table(size: int) -> Floats:
-    """Logarithms of 0! to (size - 1)!."""
+    """Return the logarithms of 0! to (size - 1)!."""
     return np.concatenate([[0.0], np.cumsum(np.log(np.arange(1, size)))])
 
 
@@ -60,13 +60,13 @@ def _log_factorial(n: ArrayLike) -> Floats:
 
 
 def _log_beta(k: ArrayLike, n: ArrayLike) -> Floats:
-    """Logarithm of k! (n - k)! / (n + 1)!, the likelihood of k of n if all rates are as likely."""
+    """Return log k! (n - k)! / (n + 1)!, the likelihood of k of n under a uniform rate."""
     k, n = np.asarray(k), np.asarray(n)
     return np.asarray(_log_factorial(k) + _log_factorial(n - k) - _log_factorial(n + 1))
 
 
 def log_e_pairs(first_only: ArrayLike, second_only: ArrayLike) -> Floats:
-    """Logarithm of E against "where two differ, each wins as often".
+    """Return the logarithm of E against "where two differ, each wins as often".
 
     Args:
         first_only: Episodes so far in which only the first succeeds.
@@ -81,12 +81,12 @@ def log_e_pairs(first_only: ArrayLike, second_only: ArrayLike) -> Floats:
 
 
 def log_e_rate(successes: ArrayLike, episodes: ArrayLike, rate: ArrayLike) -> Floats:
-    """Logarithm of E against a success rate.
+    """Return the logarithm of E against a success rate.
 
     Args:
-        successes: So far.
-        episodes: So far.
-        rate: Between 0 and 1, the ends excluded.
+        successes: Successes so far.
+        episodes: Episodes so far.
+        rate: A rate between 0 and 1, exclusive.
 
     >>> bool(log_e_rate(8, 8, 0.5) == log_e_pairs(8, 0))
     True
@@ -97,11 +97,11 @@ def log_e_rate(successes: ArrayLike, episodes: ArrayLike, rate: ArrayLike) -> Fl
 
 
 def confidence_sequence(successes: int, episodes: int, alpha: float = ALPHA) -> tuple[float, float]:
-    """The rates that have not been rejected after so many episodes.
+    """Return the interval of rates that are not rejected after this number of episodes.
 
     Args:
-        successes: So far.
-        episodes: So far; 0 rejects nothing.
+        successes: Successes so far.
+        episodes: Episodes so far; 0 rejects nothing.
         alpha: Probability, at most, that the true rate is ever outside.
 
     >>> [round(end, 3) for end in confidence_sequence(16, 20)]
@@ -110,7 +110,7 @@ def confidence_sequence(successes: int, episodes: int, alpha: float = ALPHA) -> 
     share = successes / episodes if episodes else 0.5
     ends = []
     for outside, exists in ((0.0, successes > 0), (1.0, successes < episodes)):
-        # E falls from the outside to the share seen: halve the distance to where it is 1 / alpha.
+        # E falls from the ends to the observed share: bisect for where it is 1 / alpha.
         far, near = outside, share
         for _ in range(60 if exists else 0):
             middle = (far + near) / 2
@@ -126,11 +126,11 @@ def confidence_sequence(successes: int, episodes: int, alpha: float = ALPHA) -> 
 def chance_to_decide(
     first_only: int, second_only: int, same: int, left: int, alpha: float = ALPHA
 ) -> float:
-    """The chance that two policies are told apart at the end, given what has been seen.
+    """Return the chance that two policies are told apart in the end, given the episodes so far.
 
-    By the predictive distribution of the episodes that are left, all chances of "only the first",
-    "only the second" and "both the same" taken as equally likely beforehand. 0 where not even the
-    best case would do. Giving up by it can only make decisions, and so false ones, rarer.
+    Computed with the predictive distribution of the remaining episodes, with a uniform prior over
+    "only the first", "only the second" and "both the same". It is 0 if not even the best case
+    suffices. Giving up by this chance can only make decisions, and so false ones, rarer.
 
     Args:
         first_only: Episodes so far in which only the first succeeds.
@@ -152,7 +152,7 @@ def chance_to_decide(
     if not decided.any():
         return 0.0
     differing, won = differing[decided], won[decided]
-    # A rate of differing drawn from Beta(n + 2, same + 1), a share won from Beta(a + 1, b + 1).
+    # The rate of differing is Beta(n + 2, same + 1), the first's share of wins Beta(a + 1, b + 1).
     log_chance = (
         _log_choose(left, differing)
         + _log_beta(n + 1 + differing, n + same + 1 + left)
@@ -171,14 +171,14 @@ def _log_choose(n: ArrayLike, k: ArrayLike) -> Floats:
 
 @dataclass(frozen=True)
 class Decision:
-    """How a sequential comparison ended.
+    """The end of a sequential comparison.
 
     Args:
-        winner: 1 for the first, 2 for the second, 0 where they were not told apart.
-        pairs: Episodes that each of the two was run on until then.
-        first_only: Among them, those in which only the first succeeded.
-        second_only: Those in which only the second did.
-        e_value: The bet's worth at that time.
+        winner: 1 for the first, 2 for the second, 0 if they were not told apart.
+        pairs: Number of episodes that each of the two ran until then.
+        first_only: Episodes in which only the first succeeded.
+        second_only: Episodes in which only the second succeeded.
+        e_value: Value of E at that time.
         hopeless: Whether it was given up before the last episode.
     """
 
@@ -202,37 +202,37 @@ def decide(
     alpha: float = ALPHA,
     hopeless: float = HOPELESS,
 ) -> Decision | None:
-    """Look at pairs of outcomes one after the other, and stop when it is decided or hopeless.
+    """Go through pairs of outcomes one by one, and stop when it is decided or hopeless.
 
     Args:
         first: Whether the first policy succeeded, by episode.
-        second: Whether the second did in the same episodes.
-        most: Episodes at most, fixed beforehand; None for those that are there.
+        second: Whether the second succeeded in the same episodes.
+        most: Maximum number of episodes, fixed beforehand; None for the given ones.
         alpha: Probability, at most, that equally good policies are told apart.
-        hopeless: Chance of a decision below which it is given up; 0 goes on while one is possible.
+        hopeless: Chance of a decision below which to give up; 0 goes on while one is possible.
 
     Returns:
-        How it ended, or None where more episodes are to come.
+        The decision, or None if more episodes are needed.
 
     >>> end = decide([True] * 10, [False] * 10)
     >>> end.winner, end.pairs, round(end.e_value, 1)
     (1, 8, 28.4)
     """
     most = len(first) if most is None else most
-    one, two = np.asarray(first, dtype=bool), np.asarray(second, dtype=bool)
-    wins, losses = np.cumsum(one & ~two), np.cumsum(two & ~one)
+    first_won, second_won = np.asarray(first, dtype=bool), np.asarray(second, dtype=bool)
+    wins, losses = np.cumsum(first_won & ~second_won), np.cumsum(second_won & ~first_won)
     log_e = log_e_pairs(wins, losses)
     reached = np.flatnonzero(log_e >= -math.log(alpha))
-    until = int(reached[0]) if len(reached) else len(one)
+    until = int(reached[0]) if len(reached) else len(first_won)
     for seen in range(LOOK, min(until, most - 1) + 1, LOOK):
         a, b = int(wins[seen - 1]), int(losses[seen - 1])
         chance = chance_to_decide(a, b, seen - a - b, most - seen, alpha)
         if chance == 0 or chance < hopeless:
             return Decision(0, seen, a, b, math.exp(log_e[seen - 1]), hopeless=True)
-    if until < len(one):
+    if until < len(first_won):
         a, b = int(wins[until]), int(losses[until])
         return Decision(1 if a > b else 2, until + 1, a, b, math.exp(log_e[until]))
-    if len(one) < most:
+    if len(first_won) < most:
         return None
-    a, b = (int(wins[-1]), int(losses[-1])) if len(one) else (0, 0)
-    return Decision(0, len(one), a, b, math.exp(log_e[-1]) if len(one) else 1.0)
+    a, b = (int(wins[-1]), int(losses[-1])) if len(first_won) else (0, 0)
+    return Decision(0, len(first_won), a, b, math.exp(log_e[-1]) if len(first_won) else 1.0)

@@ -1,4 +1,4 @@
-"""State as plain data: tensors, numbers, strings, lists and dicts, nothing that needs code to load.
+"""State as plain data (tensors, numbers, strings, lists and dicts), loaded without code.
 
 ``plain_value`` converts modules and optimizers to their state dicts; ``load_value`` loads plain
 data into an existing object. Both are used for plugins and for the run as a whole.
@@ -16,7 +16,7 @@ from clframe.errors import PluginError
 
 
 def plain_value(value: Any) -> Any:
-    """A value as tensors and plain Python data."""
+    """Return a value as tensors and plain Python data."""
     if isinstance(value, np.generic):
         return value.item()
     if value is None or isinstance(value, bool | int | float | str | torch.Tensor):
@@ -36,11 +36,11 @@ def plain_value(value: Any) -> Any:
 
 
 def load_value(current: Any, saved: Any) -> Any:
-    """What an attribute becomes when ``saved`` is put in the place of ``current``."""
+    """Return the new value of an attribute when ``saved`` replaces ``current``."""
     if saved is None:
         return None
     if isinstance(current, torch.Generator):
-        current.set_state(saved.cpu())  # a checkpoint's tensors are loaded onto the GPU
+        current.set_state(saved.cpu())  # Checkpoints load their tensors onto the GPU.
         return current
     if hasattr(current, "load_state_dict"):
         current.load_state_dict(copy.deepcopy(saved))
@@ -56,7 +56,7 @@ def load_value(current: Any, saved: Any) -> Any:
 
 
 _KINDS: tuple[tuple[Any, Any], ...] = (
-    # A number often becomes a tensor when the first tensor is added to it, and the reverse.
+    # A number often becomes a tensor when a tensor is first added to it, and vice versa.
     ((bool, int, float, torch.Tensor), (bool, int, float, torch.Tensor)),
     (str, str),
     (dict, dict),
@@ -65,7 +65,7 @@ _KINDS: tuple[tuple[Any, Any], ...] = (
 
 
 def _check_kind(current: Any, saved: Any) -> None:
-    """Refuse a value of another kind than the one that it replaces.
+    """Refuse a value of another kind than the one it replaces.
 
     Raises:
         ValueError: For example, a text was saved for a number.

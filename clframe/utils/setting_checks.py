@@ -1,4 +1,4 @@
-"""Settings checked against the signature of what they are for.
+"""Check settings against the signature of their factory.
 
 The keyword arguments of a factory (a plugin class, a stream function, ...) are its settings: their
 names, types and defaults are the single source for configs, checks and the listing.
@@ -26,22 +26,24 @@ from clframe.errors import SettingError, nearest
 _MOST = 2**63 - 1
 """The largest number that tensors and files can hold."""
 _MOST_FLOAT = 3e38
-"""About the largest number that weights and losses, of 32 bits, can be."""
+"""About the largest number that 32-bit weights and losses can hold."""
 REQUIRED = "???"
-"""How a setting without a default is written in a config (Hydra's own sign)."""
+"""The mark of a setting without a default in a config (Hydra's own)."""
 
 
 @functools.cache
 def _parameters(factory: Callable[..., Any]) -> dict[str, inspect.Parameter]:
-    """Keyword parameters of a factory with annotations resolved; of a group, its fields."""
+    """Return keyword parameters of a factory with resolved annotations; of a group, its fields."""
     signature = inspect.signature(factory).parameters
     hints: dict[str, Any] = {}
     for written, names in _annotations(factory):
-        # Of the parameters only: what is returned often has a name for the type checker alone.
-        asked = {name: type_ for name, type_ in written.items() if name in signature}
-        # Some annotations exist for the type checker alone.
+        # Only of the parameters: the return type often has a name for the type checker alone.
+        annotations = {name: type_ for name, type_ in written.items() if name in signature}
+        # Some annotations exist only for the type checker.
         with contextlib.suppress(NameError, TypeError):
-            hints |= typing.get_type_hints(types.SimpleNamespace(__annotations__=asked), names)
+            hints |= typing.get_type_hints(
+                types.SimpleNamespace(__annotations__=annotations), names
+            )
     groups = _groups(factory)
     flat: list[inspect.Parameter] = []
     for name, parameter in signature.items():
@@ -63,23 +65,23 @@ def _parameters(factory: Callable[..., Any]) -> dict[str, inspect.Parameter]:
 
 
 def _annotations(factory: Callable[..., Any]) -> list[tuple[dict[str, Any], dict[str, Any]]]:
-    """Annotations of a factory's parameters, with the names that they are written in."""
+    """Return annotations of a factory's parameters, with the namespaces they are written in."""
     target = factory.func if isinstance(factory, functools.partial) else factory
     if dataclasses.is_dataclass(target) and inspect.isclass(target):
-        # A field may be inherited from a module that has names of its own.
+        # A field may be inherited from a module with its own namespace.
         return [
             (
-                inspect.get_annotations(part),
-                getattr(sys.modules.get(part.__module__), "__dict__", {}),
+                inspect.get_annotations(base),
+                getattr(sys.modules.get(base.__module__), "__dict__", {}),
             )
-            for part in reversed(target.__mro__)
+            for base in reversed(target.__mro__)
         ]
     target = target.__init__ if inspect.isclass(target) else target
     return [(getattr(target, "__annotations__", {}), getattr(target, "__globals__", {}))]
 
 
 def _groups(factory: Callable[..., Any]) -> dict[str, dict[str, inspect.Parameter]]:
-    """The parameters that stand for the fields of a dataclass, each with these fields."""
+    """Return the parameters that stand for a dataclass, each with the dataclass's fields."""
     return {
         name: _parameters(type(parameter.default))
         for name, parameter in inspect.signature(factory).parameters.items()
@@ -88,7 +90,7 @@ def _groups(factory: Callable[..., Any]) -> dict[str, dict[str, inspect.Paramete
 
 
 def pack(factory: Callable[..., Any], values: Mapping[str, Any]) -> dict[str, Any]:
-    """Checked settings as the keyword arguments that the factory takes.
+    """Return checked settings as keyword arguments of the factory.
 
     >>> @dataclasses.dataclass(frozen=True)
     ... class Window:
@@ -103,13 +105,13 @@ def pack(factory: Callable[..., Any], values: Mapping[str, Any]) -> dict[str, An
     packed = dict(values)
     for name, fields in _groups(factory).items():
         default = inspect.signature(factory).parameters[name].default
-        given = {field: packed.pop(field) for field in fields if field in packed}
-        packed[name] = dataclasses.replace(default, **given)
+        chosen = {field: packed.pop(field) for field in fields if field in packed}
+        packed[name] = dataclasses.replace(default, **chosen)
     return packed
 
 
 def defaults(factory: Callable[..., Any], given: Collection[str] = ()) -> dict[str, Any]:
-    """The settings of a factory with their defaults, without those that core gives.
+    """Return the settings of a factory with their defaults, without the ones core passes.
 
     >>> def mlp(input_shape, hidden: int = 400): ...
     >>> defaults(mlp, given=["input_shape"])
@@ -125,32 +127,32 @@ def defaults(factory: Callable[..., Any], given: Collection[str] = ()) -> dict[s
 
 
 def types_of(factory: Callable[..., Any], given: Collection[str] = ()) -> dict[str, str]:
-    """What each setting of a factory may be, in words.
+    """Return the type of each setting of a factory, as text.
 
     >>> def mlp(input_shape, hidden: int = 400, kind: Literal["a", "b"] | None = None): ...
     >>> types_of(mlp, given=["input_shape"])
     {'hidden': 'a whole number', 'kind': 'one of a, b or null'}
     """
     return {
-        name: "anything" if parameter.annotation is Any else _words(parameter.annotation)
+        name: "anything" if parameter.annotation is Any else _type_text(parameter.annotation)
         for name, parameter in _parameters(factory).items()
         if name not in given
     }
 
 
 def choices_of(factory: Callable[..., Any]) -> dict[str, list[str]]:
-    """The values of each setting that has only a few, as they are typed.
+    """Return the values of each setting that has only a few, as they are typed.
 
     >>> def mlp(hidden: int = 400, bias: bool = True, kind: Literal["a", "b"] | None = None): ...
     >>> choices_of(mlp)
     {'bias': ['true', 'false'], 'kind': ['a', 'b', 'null']}
     """
-    found = {}
+    choices = {}
     for name, parameter in _parameters(factory).items():
         values = _choices(parameter.annotation)
         if any(value != "null" for value in values):
-            found[name] = values
-    return found
+            choices[name] = values
+    return choices
 
 
 def _choices(annotation: Any) -> list[str]:
@@ -162,7 +164,7 @@ def _choices(annotation: Any) -> list[str]:
 
 
 def accepts(factory: Callable[..., Any], name: str) -> bool:
-    """Whether a factory has a parameter of that name."""
+    """Return whether a factory has a parameter of this name."""
     return name in _parameters(factory)
 
 
@@ -175,30 +177,30 @@ def check(
     """Check names and types of settings; return them by name (see :func:`pack`).
 
     Args:
-        factory: What will be called.
-        settings: What the user gave.
-        where: How the user calls this group of settings, for the message.
-        given: Parameters that core fills in and a user may not set.
+        factory: The function or class to call.
+        settings: The user's settings.
+        where: The user's name for this group of settings, for the message.
+        given: Parameters that core passes and a user may not set.
 
     Raises:
         SettingError: A name is unknown, a value is missing or has the wrong type.
     """
-    known = {k: v for k, v in _parameters(factory).items() if k not in given}
+    parameters = {k: v for k, v in _parameters(factory).items() if k not in given}
     checked = {}
     for name, value in settings.items():
-        if name not in known:
-            raise SettingError(f"unknown setting '{name}' for {where}; {nearest(name, known)}")
+        if name not in parameters:
+            raise SettingError(f"unknown setting '{name}' for {where}; {nearest(name, parameters)}")
         if value == REQUIRED and isinstance(value, str):
             continue
-        checked[name] = convert(value, known[name].annotation, f"{where}: '{name}'")
-    for name, parameter in known.items():
+        checked[name] = convert(value, parameters[name].annotation, f"{where}: '{name}'")
+    for name, parameter in parameters.items():
         if parameter.default is parameter.empty and name not in checked:
             raise SettingError(f"{where} needs a value for '{name}'")
     return checked
 
 
 def convert(value: Any, annotation: Any, what: str) -> Any:
-    """Return the value as the annotated type, or raise a sentence that names both.
+    """Return the value as the annotated type, or raise an error that names both.
 
     >>> convert(1, float, "lr")
     1.0
@@ -212,12 +214,12 @@ def convert(value: Any, annotation: Any, what: str) -> Any:
         odd = _odd_number(value)
         if odd is not None:
             raise SettingError(f"{what} must be {odd[1]}, got {odd[0]}")
-        raise SettingError(f"{what} must be {_words(annotation)}, got {value!r}")
+        raise SettingError(f"{what} must be {_type_text(annotation)}, got {value!r}")
     return converted
 
 
 def _odd_number(value: Any) -> tuple[str, str] | None:
-    """A number in a value that no setting can be, and what it should be; None without one."""
+    """Return an impossible number in a value, and the permitted range; None if there is none."""
     if isinstance(value, list | tuple):
         return next((odd for odd in map(_odd_number, value) if odd is not None), None)
     if isinstance(value, float) and not math.isfinite(value):
@@ -235,7 +237,7 @@ def _fit(value: Any, annotation: Any) -> tuple[bool, Any]:
         return True, value
     origin, arguments = get_origin(annotation), get_args(annotation)
     if origin in (Union, types.UnionType):
-        # An exact match beats a conversion: 1 for `float | int` stays 1.
+        # An exact match comes before a conversion: 1 for `float | int` stays 1.
         for exact in (True, False):
             for argument in arguments:
                 fits, converted = _fit(value, argument)
@@ -270,20 +272,22 @@ def _fit(value: Any, annotation: Any) -> tuple[bool, Any]:
 
 
 def origin_of(origin: type) -> Callable[..., Any]:
-    """The concrete type made for a sequence annotation."""
+    """Return the concrete type for a sequence annotation."""
     return tuple if origin is tuple else list
 
 
-def _words(annotation: Any) -> str:
+def _type_text(annotation: Any) -> str:
     origin, arguments = get_origin(annotation), get_args(annotation)
     if origin in (Union, types.UnionType):
-        return " or ".join(dict.fromkeys(_words(a) for a in arguments))
+        return " or ".join(dict.fromkeys(_type_text(a) for a in arguments))
     if origin is Literal:
         return "one of " + ", ".join(str(a) for a in arguments)
     if origin is not None and isinstance(origin, type) and issubclass(origin, Mapping):
         return "a mapping"
     if origin is not None and isinstance(origin, type) and issubclass(origin, Sequence):
-        return f"a list of which each entry is {_words(arguments[0])}" if arguments else "a list"
+        return (
+            f"a list of which each entry is {_type_text(arguments[0])}" if arguments else "a list"
+        )
     plain = {
         int: "a whole number",
         float: "a number",
@@ -310,8 +314,8 @@ def check_at_least(holder: object, where: str, **bounds: float) -> None:
     """Refuse stored settings that are below their bounds (None passes).
 
     Args:
-        holder: Has each setting as an attribute of its name.
-        where: How the user calls this group of settings, for the message.
+        holder: Object with each setting as an attribute.
+        where: The user's name for this group of settings, for the message.
         **bounds: The least value of each setting.
 
     >>> check_at_least(types.SimpleNamespace(weight=-1.0, samples=None), "ewc", samples=1, weight=0)

@@ -1,4 +1,4 @@
-"""Load a Python file that is named by its path, from its source alone."""
+"""Load a Python file by its path, from its source only."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from types import CodeType
 class SourceOnly(SourceFileLoader):
     """Loader that compiles the source and ignores ``__pycache__``.
 
-    A compiled file next to the source could hold other code than the source, and the copy of a
-    plugin in a run folder must stay the only file there.
+    A compiled file next to the source could hold other code, and the copy of a plugin in a run
+    folder must stay the only file there.
 
     Args:
-        name: Of the module.
-        path: Of the file.
-        content: What the file held when it was checked; None reads it when it is loaded.
+        name: Name of the module.
+        path: Path of the file.
+        content: The file's content when it was checked; None reads the file when it is loaded.
     """
 
     def __init__(self, name: str, path: str, content: bytes | None = None) -> None:

@@ -1,7 +1,7 @@
 """Means with their standard errors and intervals, and Welch's t-test.
 
-SciPy is imported where it is used, and of it only `scipy.special`: `scipy.stats` alone would take
-longer to import than most commands to run.
+SciPy is imported on use, and only `scipy.special`: importing `scipy.stats` takes longer than most
+commands.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from clframe.errors import SettingError
 
 @dataclass(frozen=True)
 class Summary:
-    """A sample in short.
+    """Summary of a sample.
 
     Attributes:
         n: Number of values.
         mean: Their mean.
-        standard_error: Of the mean; None for a single value.
+        standard_error: Standard error of the mean; None for a single value.
         low: Lower end of the interval around the mean; None without a confidence or a spread.
-        high: Upper end of it.
+        high: Upper end of the interval.
     """
 
     n: int
@@ -43,7 +43,7 @@ class WelchTest:
 
 
 def summarize(values: Sequence[float], confidence: float | None = None) -> Summary:
-    """Mean, standard error s / sqrt(n) and, if asked for, Student's t interval around the mean.
+    """Return mean, standard error s / sqrt(n) and, optionally, Student's t interval of the mean.
 
     s is the sample deviation (divisor n - 1).
 
@@ -52,7 +52,7 @@ def summarize(values: Sequence[float], confidence: float | None = None) -> Summa
         confidence: Probability that the interval covers the true mean; None gives no interval.
 
     Raises:
-        SettingError: There is no value, one is not finite, or there is no such confidence.
+        SettingError: There is no value, one is not finite, or the confidence is invalid.
 
     >>> summary = summarize([1.0, 2.0, 3.0], confidence=0.95)
     >>> summary.mean, round(summary.standard_error, 4)
@@ -81,19 +81,19 @@ def summarize(values: Sequence[float], confidence: float | None = None) -> Summa
 
 
 def wilson(share: float, n: int, confidence: float = 0.95) -> tuple[float, float]:
-    """Wilson's score interval of a share that was counted on n samples (Wilson, JASA 1927).
+    """Return Wilson's score interval of a share counted on n samples (Wilson, JASA 1927).
 
     With z the normal quantile, its ends are the two p for which the share is z standard errors
     sqrt(p (1 - p) / n) away from p. Unlike share ± z s it stays within 0..1 and keeps its coverage
     near the ends.
 
     Args:
-        share: Of the samples for which something holds.
-        n: Their number.
+        share: Share of the samples.
+        n: Number of samples.
         confidence: Probability that the interval covers the true share.
 
     Raises:
-        SettingError: There is no such share, number or confidence.
+        SettingError: The share, the number or the confidence is invalid.
 
     >>> [round(end, 4) for end in wilson(0.9, 10)]
     [0.5958, 0.9821]
@@ -109,39 +109,39 @@ def wilson(share: float, n: int, confidence: float = 0.95) -> tuple[float, float
 
 
 def welch(first: Sequence[float], second: Sequence[float]) -> WelchTest | None:
-    """Welch's two-tailed t-test that two samples have the same mean, variances free.
+    """Return Welch's two-tailed t-test that two samples have the same mean, with free variances.
 
-    t = (m1 - m2) / sqrt(e1^2 + e2^2) with e the standard errors; degrees of freedom by
-    Welch and Satterthwaite, (e1^2 + e2^2)^2 / (e1^4 / (n1 - 1) + e2^4 / (n2 - 1)). The same as
-    `scipy.stats.ttest_ind(first, second, equal_var=False)`, but defined for samples without spread
-    and for values so small that the squares of their variances vanish.
+    t = (m1 - m2) / sqrt(e1^2 + e2^2) with e the standard errors; degrees of freedom by Welch and
+    Satterthwaite, (e1^2 + e2^2)^2 / (e1^4 / (n1 - 1) + e2^4 / (n2 - 1)). The result equals
+    `scipy.stats.ttest_ind(first, second, equal_var=False)`, but is also defined for samples without
+    spread and for values so small that the squares of their variances vanish.
 
     Args:
         first: The first sample.
         second: The second sample.
 
     Returns:
-        The test, or None where a sample has fewer than two values and so no spread. Two samples
+        The test, or None if a sample has fewer than two values and so no spread. Two samples
         without any spread are handled exactly: p is 1 if they are equal and 0 if not.
 
     >>> test = welch([1.0, 2.0, 3.0], [2.0, 4.0, 6.0])
     >>> round(test.t, 4), round(test.degrees_of_freedom, 4), round(test.p_value, 4)
     (-1.5492, 2.9412, 0.2209)
     """
-    one, two = summarize(first), summarize(second)
-    if one.standard_error is None or two.standard_error is None:
+    a, b = summarize(first), summarize(second)
+    if a.standard_error is None or b.standard_error is None:
         return None
-    difference = one.mean - two.mean
-    error = math.hypot(one.standard_error, two.standard_error)
+    difference = a.mean - b.mean
+    error = math.hypot(a.standard_error, b.standard_error)
     if error == 0.0:
-        freedom = float(one.n + two.n - 2)
+        freedom = float(a.n + b.n - 2)
         if difference == 0.0:
             return WelchTest(0.0, freedom, 1.0)
         return WelchTest(math.copysign(math.inf, difference), freedom, 0.0)
     from scipy.special import stdtr
 
     # As shares of the sum, so that tiny variances do not vanish when squared.
-    share_one, share_two = (one.standard_error / error) ** 2, (two.standard_error / error) ** 2
-    freedom = 1.0 / (share_one**2 / (one.n - 1) + share_two**2 / (two.n - 1))
+    share_one, share_two = (a.standard_error / error) ** 2, (b.standard_error / error) ** 2
+    freedom = 1.0 / (share_one**2 / (a.n - 1) + share_two**2 / (b.n - 1))
     t = difference / error
     return WelchTest(t, freedom, 2.0 * float(stdtr(freedom, -abs(t))))

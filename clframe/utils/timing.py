@@ -1,4 +1,4 @@
-"""Where the time of a run goes."""
+"""Time of a run: training and evaluation."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from typing import Any
 
 @dataclass
 class Timing:
-    """Seconds of training and of evaluation, and of a processor core in both.
+    """Seconds of training and evaluation, and processor seconds of both.
 
-    The latter is of this process, whatever else the machine does at the time; environments that
-    workers step are not in it (``stream.num_workers=0`` has none).
+    Processor seconds are of this process, regardless of other load. They exclude environments that
+    workers step (``stream.num_workers=0`` has none).
     """
 
     train_seconds: float = 0.0
@@ -26,17 +26,17 @@ class Timing:
     _cpu_since: float = 0.0
 
     def start(self) -> None:
-        """Training starts or continues now."""
+        """Start or continue training."""
         self._since, self._cpu_since = time.perf_counter(), time.process_time()
 
     def stop(self) -> None:
-        """Training has come to an end."""
+        """Stop training."""
         self.train_seconds, self.cpu_seconds = self._trained(), self._worked()
         self._since = None
 
     @contextlib.contextmanager
     def measuring(self) -> Iterator[None]:
-        """What is done in here is evaluation, even in the midst of training."""
+        """Count this block as evaluation, even within training."""
         training = self._since is not None
         if training:
             self.stop()
@@ -58,7 +58,7 @@ class Timing:
         return self.cpu_seconds + running
 
     def state_dict(self) -> dict[str, float]:
-        """The seconds so far."""
+        """Return the seconds so far."""
         return {
             "train_seconds": self._trained(),
             "eval_seconds": self.eval_seconds,
@@ -66,7 +66,7 @@ class Timing:
         }
 
     def load_state_dict(self, state: dict[str, float]) -> None:
-        """Continue from what a saved run had taken."""
+        """Continue from the seconds of a saved run."""
         self.train_seconds = float(state["train_seconds"])
         self.eval_seconds = float(state["eval_seconds"])
         self.cpu_seconds = float(state["cpu_seconds"])
@@ -74,7 +74,7 @@ class Timing:
             self.start()
 
     def to_json(self, samples: int, device: Any) -> dict[str, float]:
-        """The content of ``timing`` in results.json."""
+        """Return the content of ``timing`` in results.json."""
         return {
             "train_seconds": self.train_seconds,
             "eval_seconds": self.eval_seconds,
@@ -86,7 +86,7 @@ class Timing:
 
 
 def peak_memory_bytes(device: Any) -> int:
-    """Peak memory: of the accelerator where there is one, else of this process."""
+    """Return the peak memory of the accelerator, or of this process if there is none."""
     if device.type == "cuda":
         import torch
 

@@ -1,8 +1,8 @@
-"""Code that the user has confirmed: files by their SHA-256, modules by name and place.
+"""Code that the user has confirmed: files by their SHA-256, modules by name and origin.
 
-A run folder can name code: plugin files, environments and loggers by module. Code of a run that
-the user made is confirmed when the run begins; for a run of somebody else the user confirms it with
-``clframe trust``. The list is a file of the user's, one JSON object a line, and only grows.
+A run folder can name code: plugin files, environments and loggers by module. Code of the user's own
+runs is confirmed when a run begins. Code of somebody else's run is confirmed with ``clframe
+trust``. The list is a file of the user's, one JSON object a line, and only grows.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from clframe.errors import ClframeError
 
 @dataclass(frozen=True)
 class Trusted:
-    """What the list holds.
+    """Content of the list.
 
     Args:
         files: SHA-256 of confirmed files.
@@ -33,7 +33,7 @@ class Trusted:
     places: frozenset[str] = frozenset()
 
     def has_module(self, name: str) -> bool:
-        """Whether this module is confirmed and still the same one."""
+        """Return whether this module is confirmed and still has the same origin."""
         return (name, origin_of(name)) in self.modules
 
 
@@ -56,13 +56,13 @@ def origin_of(module: str) -> str:
         return ""
     if spec is None:
         return ""
-    places = list(spec.submodule_search_locations or ())
-    found = spec.origin or (places[0] if places else "")
-    return str(Path(found).resolve()) if "/" in found or os.sep in found else found
+    folders = list(spec.submodule_search_locations or ())
+    origin = spec.origin or (folders[0] if folders else "")
+    return str(Path(origin).resolve()) if "/" in origin or os.sep in origin else origin
 
 
 def trusted() -> Trusted:
-    """Read the list; without a readable one nothing is confirmed."""
+    """Read the list; if it cannot be read, nothing is confirmed."""
     try:
         lines = list_path().read_text(encoding="utf-8", errors="replace").splitlines()
     except (OSError, RuntimeError):  # RuntimeError: no home folder
@@ -87,28 +87,28 @@ def trusted() -> Trusted:
 def confirm(
     files: Mapping[str, str], modules: Iterable[str] = (), places: Iterable[str] = ()
 ) -> None:
-    """Add files, modules and places to the list, unless they are in it.
+    """Add files, modules and places to the list, unless they are already there.
 
     Args:
-        files: A name by SHA-256; the name is for the reader.
+        files: File names by SHA-256; the names are for people.
         modules: Names of modules.
-        places: Places that loggers write to.
+        places: Folders and addresses that loggers write to.
 
     Raises:
         ClframeError: The list cannot be written.
     """
-    known = trusted()
+    confirmed = trusted()
     entries: list[dict[str, str]] = [
         {"sha256": sha256, "file": name}
         for sha256, name in files.items()
-        if sha256 not in known.files
+        if sha256 not in confirmed.files
     ]
     entries += [
         {"module": name, "origin": origin_of(name)}
         for name in modules
-        if not known.has_module(name)
+        if not confirmed.has_module(name)
     ]
-    entries += [{"place": place} for place in places if place not in known.places]
+    entries += [{"place": place} for place in places if place not in confirmed.places]
     if not entries:
         return
     try:
@@ -121,11 +121,11 @@ def confirm(
 
 
 def _append(path: Path, lines: bytes) -> None:
-    """Append whole lines in one write, so that processes at the same time do not mix theirs."""
+    """Append whole lines in one write, so that concurrent processes do not mix lines."""
     descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
     try:
         size = os.fstat(descriptor).st_size
-        if size and os.pread(descriptor, 1, size - 1) != b"\n":  # after a loss of power
+        if size and os.pread(descriptor, 1, size - 1) != b"\n":  # incomplete after a loss of power
             lines = b"\n" + lines
         os.write(descriptor, lines)
         os.fsync(descriptor)

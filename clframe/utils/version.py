@@ -1,3 +1,3 @@
-"""The version of clframe, said once."""
+"""The version of clframe."""
 
 __version__ = "0.1.0"

@@ -1,4 +1,4 @@
-"""Follow runs by their folders alone: what they do, what they have measured, when they are done.
+"""Follow runs through their folders: current work, results and time left.
 
-Nothing here writes to a run folder, takes its lock or imports torch.
+This package never writes to a run folder, takes its lock or imports torch.
 """

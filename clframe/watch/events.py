@@ -1,4 +1,4 @@
-"""Reads ``events.jsonl`` while it grows: what is new, and all again where a run was resumed."""
+"""Read ``events.jsonl`` while it grows: new lines, or all lines after a resume."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from clframe.recording.results_file import number
 from clframe.utils.regular import LARGEST, open_regular, parse_json
 
 _CHECKED = 256
-"""Bytes before the place of the last reading that have to be what they were."""
+"""Bytes before the last position that must be unchanged."""
 _CURVE = 400
-"""Points of a curve that are kept at most."""
+"""Maximum points of a curve."""
 
 
 @dataclass
 class Events:
-    """What the events of a run have told so far.
+    """The events of a run so far.
 
     Args:
         path: The file; it may come later, and become shorter when a run is resumed.
@@ -35,15 +35,15 @@ class Events:
     learned: dict[int, str] = field(default_factory=dict)
     """Names of the experiences that have been learned."""
     seconds: float = 0.0
-    """Of learning and evaluation so far."""
-    _place: int = 0
+    """Seconds of learning and evaluation so far."""
+    _position: int = 0
     _tail: bytes = b""
 
     def update(self) -> None:
-        """Read what is new; a line that is still being written waits for the next time."""
+        """Read new lines; a line that is still being written waits for the next time."""
         try:
             with open_regular(self.path) as file:
-                file.seek(max(0, self._place - len(self._tail)))
+                file.seek(max(0, self._position - len(self._tail)))
                 if file.read(len(self._tail)) != self._tail:
                     self._forget()
                     file.seek(0)
@@ -53,15 +53,15 @@ class Events:
         whole = content[: content.rfind(b"\n") + 1]
         if not whole:
             return
-        self._place += len(whole)
+        self._position += len(whole)
         self._tail = (self._tail + whole)[-_CHECKED:]
         for line in whole.splitlines():
             try:
                 event = parse_json(line.decode())
-            except ValueError:  # a line that a killed process left half written
+            except ValueError:  # a line that a killed process left incomplete
                 continue
             if isinstance(event, dict):
-                # An entry of another type is none that a run wrote.
+                # A run never writes an entry of another type.
                 with contextlib.suppress(TypeError, ValueError, AttributeError, OverflowError):
                     self._take(event)
 
@@ -87,13 +87,13 @@ class Events:
             }
             self.seconds += number(event.get("seconds")) or 0.0
             measures = event.get("measures")
-            for found in measures.values() if isinstance(measures, dict) else ():
-                if isinstance(found, dict) and found:
-                    self.measure = str(next(iter(found)))
+            for names in measures.values() if isinstance(measures, dict) else ():
+                if isinstance(names, dict) and names:
+                    self.measure = str(next(iter(names)))
                     break
 
     def curve(self) -> list[tuple[int, float, int]]:
-        """Step, mean loss and experience of the epochs, thinned out where there are very many."""
+        """Return step, mean loss and experience of the epochs, thinned out if there are many."""
         points = [(*self.losses[key], key[0]) for key in sorted(self.losses)]
         every = -(-len(points) // _CURVE) or 1
         return points[::-1][::every][::-1]

@@ -1,4 +1,4 @@
-"""Whether a process works in a folder, told without touching its lock."""
+"""Find out whether a process works in a folder, without touching its lock."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _HOLDER = re.compile(r"process (\d+) on (\S+)")
 
 @dataclass(frozen=True)
 class Holder:
-    """Who works in a folder.
+    """The process that works in a folder.
 
     Args:
-        alive: Whether somebody does; None where that cannot be known, as on another machine.
-        host: The machine.
-        since: When the folder was entered, in seconds since 1970.
+        alive: Whether there is one; None if unknown, as on another machine.
+        host: Its machine.
+        since: When it entered the folder, in seconds since 1970.
     """
 
     alive: bool | None
@@ -30,40 +30,40 @@ class Holder:
 
 
 def holder(folder: Path) -> Holder:
-    """Who works in a run or sweep folder.
+    """Return the process that works in a run or sweep folder.
 
-    The lock is looked up in the system's list and not tried: to hold it even for a moment could
-    turn away a run that is about to begin.
+    It looks the lock up in the system's list instead of trying it: holding it even for a moment
+    could block a run that is about to begin.
     """
     path = folder / ".lock"
     try:
         with open_regular(path) as file:
-            found = _HOLDER.match(file.read(200).decode("utf-8", "replace"))
+            match = _HOLDER.match(file.read(200).decode("utf-8", "replace"))
             status = os.fstat(file.fileno())
     except FileNotFoundError:
         return Holder(False)
     except OSError:
         return Holder(None)
-    if found is None:  # a file system without locks
+    if match is None:  # a file system without locks
         return Holder(None)
-    number, host = int(found[1]), found[2]
+    number, host = int(match[1]), match[2]
     if host != socket.gethostname():
         return Holder(None, host, status.st_mtime)
     return Holder(_locked(number, status.st_ino) and _exists(number), host, status.st_mtime)
 
 
 def _locked(number: int, inode: int) -> bool:
-    """Whether a process holds the lock of a file; true where the system has no list of locks."""
+    """Return whether a process holds the lock of a file; True if the system lists no locks."""
     try:
         lines = _LOCKS.read_text().splitlines()
     except OSError:
         return True
     for line in lines:
-        words = line.split()
-        # As in "1: FLOCK  ADVISORY  WRITE 4711 fe:00:1234 0 EOF"; the device of a file in a
-        # container is another one than its lock's, so the process and the inode tell.
-        if len(words) > 5 and "FLOCK" in words:
-            process, file = words[-4], words[-3].rpartition(":")[2]
+        fields = line.split()
+        # As in "1: FLOCK  ADVISORY  WRITE 4711 fe:00:1234 0 EOF". In a container the device of a
+        # file differs from the lock's, so only the process and the inode are compared.
+        if len(fields) > 5 and "FLOCK" in fields:
+            process, file = fields[-4], fields[-3].rpartition(":")[2]
             if (process, file) == (str(number), str(inode)):
                 return True
     return False
@@ -74,6 +74,6 @@ def _exists(number: int) -> bool:
         os.kill(number, 0)
     except ProcessLookupError:
         return False
-    except OSError:  # it is somebody else's
+    except OSError:  # The process is somebody else's.
         return True
     return True

@@ -1,4 +1,4 @@
-"""What a path on the command line means: a run, a sweep, or the newest run below a folder."""
+"""Resolve a path on the command line to a run, a sweep, or the newest run below a folder."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _FILES = (EVENTS, CONFIG, RESULTS)
 
 
 class SweepWatcher:
-    """Reads a sweep folder: all its runs in short, and one of them in full.
+    """Reader of a sweep folder: all its runs in short, and one of them in full.
 
     Args:
         folder: The sweep folder.
@@ -30,34 +30,34 @@ class SweepWatcher:
         self._ended: dict[str, dict[str, Any]] = {}
 
     def view(self, chosen: str = "") -> dict[str, Any]:
-        """The sweep as it is now.
+        """Return the current state of the sweep.
 
         Args:
-            chosen: The run to show in full; empty for the one that has last done something.
+            chosen: The run to show in full; empty for the most recently active one.
         """
         runs, views = [], {}
         for name, entry in self._entries().items():
-            found = self._of_run(name)
+            run_view = self._of_run(name)
             state, why = str(entry.get("state", "waiting")), ""
-            if found is not None:
-                views[name] = found
-                state = found["state"]
+            if run_view is not None:
+                views[name] = run_view
+                state = run_view["state"]
             elif state == "failed":
                 why = str(entry.get("why", ""))
-            mean = None if found is None else last_mean(found)
+            mean = None if run_view is None else last_mean(run_view)
             runs.append(
                 {
                     "name": name,
                     "state": state,
                     "why": why,
-                    "learned": 0 if found is None else found["learned"],
-                    "experiences": 0 if found is None else found["experiences"],
+                    "learned": 0 if run_view is None else run_view["learned"],
+                    "experiences": 0 if run_view is None else run_view["experiences"],
                     "mean": mean,
-                    "left": None if found is None else found["left"],
-                    "at": 0.0 if found is None else found["at"],
+                    "left": None if run_view is None else run_view["left"],
+                    "at": 0.0 if run_view is None else run_view["at"],
                 }
             )
-        running = [name for name, found in views.items() if found["state"] == RUNNING]
+        running = [name for name, run_view in views.items() if run_view["state"] == RUNNING]
         newest = max(running or views, key=lambda name: float(views[name]["at"]), default="")
         done = sum(run["state"] == FINISHED for run in runs)
         alive = holder(self.folder).alive is not False or bool(running)
@@ -108,12 +108,12 @@ class OneRun:
         self._watcher = RunWatcher(folder)
 
     def view(self, chosen: str = "") -> dict[str, Any]:
-        """The run as it is now."""
+        """Return the current state of the run."""
         return self._watcher.view()
 
 
 def watcher(path: Path) -> OneRun | SweepWatcher:
-    """Who watches what a path means.
+    """Return the watcher for a path.
 
     Raises:
         RunFolderError: Nothing there can be watched.
@@ -132,7 +132,7 @@ def watcher(path: Path) -> OneRun | SweepWatcher:
         times = [changed_at(Path(parent, name)) for name in _FILES if name in files]
         if not times:
             continue
-        below.clear()  # a run holds no runs
+        below.clear()  # Runs are never inside of runs.
         if newest is None or max(times) > newest[0]:
             newest = (max(times), Path(parent))
     if newest is None:
@@ -141,9 +141,9 @@ def watcher(path: Path) -> OneRun | SweepWatcher:
 
 
 def last_mean(view: dict[str, Any]) -> float | None:
-    """The mean of the newest row of the matrix."""
+    """Return the mean of the newest row of the matrix."""
     for row, values in zip(reversed(view["rows"]), reversed(view["values"]), strict=True):
-        known = [value for value in values if value is not None]
-        if row in view["measured"] and known:
-            return float(sum(known) / len(known))
+        measured = [value for value in values if value is not None]
+        if row in view["measured"] and measured:
+            return float(sum(measured) / len(measured))
     return None

@@ -1,4 +1,4 @@
-"""What is shown of one run: a dictionary of plain values, made from its folder each time."""
+"""The view of one run: a dictionary of plain values, made from its folder each time."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from clframe.watch.process import holder
 
 FINISHED, RUNNING, STOPPED, FAILED, DEAD = "finished", "running", "stopped", "failed", "dead"
 _SILENT = 600.0
-"""Seconds without a sign after which a run on another machine is not called running."""
+"""Seconds without a sign after which a run on another machine does not count as running."""
 _HEADLINES = ("gem.acc", "gem.bwt", "openloris.accuracy", "libero.auc", "libero.nbt")
 
 
 class RunWatcher:
-    """Reads a run folder as often as it is asked to.
+    """Reader of a run folder.
 
     Args:
         folder: The run folder.
@@ -36,13 +36,13 @@ class RunWatcher:
         self._results: tuple[float, dict[str, Any]] = (0.0, {})
 
     def view(self) -> dict[str, Any]:
-        """The run as it is now; the same dictionary as long as nothing has changed."""
+        """Return the current state of the run; the same dictionary while nothing has changed."""
         self.events.update()
         results = self._finished()
         status = {} if results else read_status(self.folder)
         state, at = self._state(results, status)
         if state == RUNNING and status.get("state") != RUNNING:
-            status = {}  # of the process before this one
+            status = {}  # from an earlier process
         facts = {**self._config(), **{k: v for k, v in status.items() if v}, **results}
         rows, columns = self._names(facts)
         measured = self.events.rows
@@ -76,10 +76,10 @@ class RunWatcher:
         view["sentence"] = self._sentence(view, status)
         return view
 
-    # ------------------------------------------------------------ what the files say
+    # ------------------------------------------------------------ files
 
     def _finished(self) -> dict[str, Any]:
-        """What of results.json is shown; empty where the run has not finished."""
+        """Return the shown part of results.json; empty if the run is not finished."""
         path = self.folder / RESULTS
         try:
             changed = path.stat().st_mtime
@@ -91,12 +91,12 @@ class RunWatcher:
         return self._results[1]
 
     def _config(self) -> dict[str, Any]:
-        """Stream, strategy, scenario and seed as config.yaml has them."""
+        """Return stream, strategy, scenario and seed from config.yaml."""
         if self._settings is None:
             try:
                 path = self.folder / CONFIG
                 content = parse_config(read_text(path, LONGEST_CONFIG), path)
-            except Exception:  # it is being written, or is no config: the rest can be shown
+            except Exception:  # It is being written, or is not a config: show the rest.
                 return {}
             stream = content.get("stream")
             self._settings = {
@@ -108,7 +108,7 @@ class RunWatcher:
         return self._settings
 
     def _state(self, results: Mapping[str, Any], status: Mapping[str, Any]) -> tuple[str, float]:
-        """What the run is doing, and since when that is known."""
+        """Return what the run is doing, and when that was last known."""
         last = max(map(changed_at, (self.folder / n for n in (STATUS, EVENTS, RESULTS, CONFIG))))
         if results:
             return FINISHED, last
@@ -124,7 +124,7 @@ class RunWatcher:
         return DEAD, last
 
     def _names(self, facts: Mapping[str, Any]) -> tuple[list[str], list[str]]:
-        """Rows and columns of the matrix, also of what is still to come."""
+        """Return rows and columns of the matrix, including future ones."""
         matrix = facts.get("matrix")
         if isinstance(matrix, dict):
             return list(map(str, matrix.get("rows", ()))), list(map(str, matrix.get("columns", ())))
@@ -139,12 +139,12 @@ class RunWatcher:
     def _seconds(self, status: Mapping[str, Any], results: Mapping[str, Any]) -> float:
         timing = results.get("timing")
         if isinstance(timing, dict):
-            parts = (number(timing.get(key)) for key in ("train_seconds", "eval_seconds"))
-            return sum(part or 0.0 for part in parts)
+            seconds = (number(timing.get(key)) for key in ("train_seconds", "eval_seconds"))
+            return sum(value or 0.0 for value in seconds)
         return number(status.get("seconds")) or self.events.seconds
 
     def _sentence(self, view: Mapping[str, Any], status: Mapping[str, Any]) -> str:
-        """How the run ended and what can be done; empty while it runs."""
+        """Return how the run ended and what to do next; empty while it runs."""
         state, at, resume = view["state"], clock(view["at"]), view["resume"]
         if state == FINISHED:
             return f"finished after {duration(view['seconds'])}"
@@ -152,14 +152,14 @@ class RunWatcher:
             return f"stopped at {at}; continue with {resume}"
         if state == FAILED:
             why = str(status.get("why", "")).rstrip(".")
-            return f"failed at {at}: {why}; when that is mended, continue with {resume}"
+            return f"failed at {at}: {why}; fix it, then continue with {resume}"
         if state == DEAD:
-            return f"no process is working on it since {at}; resume with {resume}"
+            return f"no process has worked on it since {at}; resume with {resume}"
         return ""
 
 
 def changed_at(path: Path) -> float:
-    """When a file was last written; 0 where there is none."""
+    """Return when a file was last written; 0 if there is none."""
     try:
         return path.stat().st_mtime
     except OSError:
@@ -167,15 +167,15 @@ def changed_at(path: Path) -> float:
 
 
 def _headlines(metrics: object) -> dict[str, float]:
-    """The metrics most people look at first."""
+    """Return the headline metrics."""
     if not isinstance(metrics, dict):
         return {}
-    found = {name: number(value) for name, value in leaves(metrics)}
-    return {name: value for name in _HEADLINES if (value := found.get(name)) is not None}
+    numbers = {name: number(value) for name, value in leaves(metrics)}
+    return {name: value for name in _HEADLINES if (value := numbers.get(name)) is not None}
 
 
 def clock(at: float) -> str:
-    """A time of today as hours and minutes, of another day with the date."""
+    """Return a time as hours and minutes, with the date unless it is today."""
     moment = time.localtime(at)
     today = time.strftime("%Y-%m-%d") == time.strftime("%Y-%m-%d", moment)
     return time.strftime("%H:%M" if today else "%Y-%m-%d %H:%M", moment)

@@ -1,9 +1,9 @@
-"""The page of ``clframe watch --web``: served to this machine only, and nothing but the page.
+"""The page of ``clframe watch --web``: a server for this machine only.
 
-Two addresses are answered: the page itself, which is one file without anything from elsewhere, and
-``/state``, the view as JSON, which the page asks for every second and gets only when it has changed
-(``ETag``). A request that names another host is refused: a foreign page whose name was made to lead
-to this machine (DNS rebinding) reads nothing.
+The server answers two addresses: the page itself, which is one self-contained file, and ``/state``,
+the view as JSON. The page requests ``/state`` every second and gets it only when it has changed
+(``ETag``). A request that names another host is refused, so that a foreign page whose name was made
+to resolve to this machine (DNS rebinding) cannot read anything.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from clframe.watch.resolve import OneRun, SweepWatcher
 
 LOOPBACK = "127.0.0.1"
 PORT = 8642
-"""Taken where none is asked for and it is free, so that an open page finds the server again."""
+"""The default port if it is free, so that an open page finds the server again."""
 _POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; "
     "connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; "
@@ -32,14 +32,14 @@ _POLICY = (
 
 
 class PageServer:
-    """Serves the page of a run or sweep in a thread.
+    """Server of the page of a run or sweep, in a thread.
 
     Args:
-        watched: What the page shows.
-        port: Where; None for the usual one or, where that is taken, a free one.
+        watched: The run or sweep to show.
+        port: Port; None for the usual one or, if that is taken, a free one.
 
     Raises:
-        SettingError: The port is taken or may not be used.
+        SettingError: The port is taken or not allowed.
     """
 
     def __init__(self, watched: OneRun | SweepWatcher, port: int | None = None) -> None:
@@ -49,7 +49,7 @@ class PageServer:
         self._server = self._bind(port)
         self.port = int(self._server.server_address[1])
         self.hosts = {f"{name}:{self.port}" for name in (LOOPBACK, "localhost")}
-        if self.port == 80:  # then a browser leaves it out
+        if self.port == 80:  # Browsers leave it out.
             self.hosts |= {LOOPBACK, "localhost"}
         self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
 
@@ -72,15 +72,15 @@ class PageServer:
                 raise SettingError(
                     f"port {port} of this machine {why}; name another with --port, or leave it out"
                 ) from error
-        raise AssertionError  # port 0 is always there
+        raise AssertionError  # Port 0 always works.
 
     @property
     def address(self) -> str:
-        """What to type into a browser."""
+        """The address to open in a browser."""
         return f"http://{LOOPBACK}:{self.port}/"
 
     def state(self, chosen: str) -> bytes:
-        """The view as JSON; one request reads at a time."""
+        """Return the view as JSON; requests read one at a time."""
         with self._reading:
             return json.dumps(self.watched.view(chosen), allow_nan=False).encode()
 
@@ -104,7 +104,7 @@ class PageServer:
 
 
 class _Handler(BaseHTTPRequestHandler):
-    """Answers GET and HEAD for the two addresses, and nothing else."""
+    """Handler of GET and HEAD requests for the two addresses."""
 
     page_server: PageServer
     protocol_version = "HTTP/1.1"
@@ -113,15 +113,15 @@ class _Handler(BaseHTTPRequestHandler):
     sys_version = ""
 
     def do_GET(self) -> None:
-        """The page or the state."""
+        """Send the page or the state."""
         if self.headers.get("Host", "").lower() not in self.page_server.hosts:
             self._answer(403, b"this page is for this machine only\n", "text/plain")
             return
-        asked = urlsplit(self.path)
-        if asked.path == "/":
+        url = urlsplit(self.path)
+        if url.path == "/":
             self._answer(200, self.page_server.page, "text/html; charset=utf-8")
-        elif asked.path == "/state":
-            chosen = parse_qs(asked.query).get("run", [""])[0]
+        elif url.path == "/state":
+            chosen = parse_qs(url.query).get("run", [""])[0]
             self._answer(200, self.page_server.state(chosen), "application/json")
         else:
             self._answer(404, b"there is nothing here\n", "text/plain")
@@ -138,7 +138,7 @@ class _Handler(BaseHTTPRequestHandler):
             "Content-Length": str(len(content)),
             "ETag": tag,
             "Cache-Control": "no-cache",
-            "Connection": "close",  # nothing waits for a page that is gone
+            "Connection": "close",  # Do not wait for a page that is gone.
             "Content-Security-Policy": _POLICY,
             "X-Content-Type-Options": "nosniff",
             "Referrer-Policy": "no-referrer",
@@ -153,4 +153,4 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(content)
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Nothing: the terminal shows the address and no requests."""
+        """Do nothing: the terminal shows the address and no requests."""

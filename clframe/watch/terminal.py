@@ -1,4 +1,4 @@
-"""Follows a run in the terminal: drawn in place there, plain lines on a pipe."""
+"""Follow a run in the terminal: redrawn in place, or plain lines on a pipe."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from clframe.watch.run import FAILED, RUNNING
 _EVERY = 0.5
 """Seconds between two looks at the folder."""
 _LINE_EVERY = 30.0
-"""Seconds between two lines on a pipe while nothing is finished."""
+"""Seconds between two lines on a pipe while nothing finishes."""
 
 
 def once(watched: OneRun | SweepWatcher) -> int:
-    """Print the state as it is now."""
+    """Print the current state."""
     view = watched.view()
     _print(text_view.draw(view, _width(), None, colored(sys.stdout), _blocks(sys.stdout)))
     return _code(view)
@@ -34,7 +34,7 @@ def follow(watched: OneRun | SweepWatcher) -> int:
     if sys.stdout.isatty():
         return _redraw(watched)
     before: dict[str, Any] | None = None
-    next_line, said = 0.0, ""
+    next_line, shown = 0.0, ""
     while True:
         view = watched.view()
         lines = text_view.change(before, view)
@@ -42,8 +42,8 @@ def follow(watched: OneRun | SweepWatcher) -> int:
         now = text_view.place(run) if run is not None and view["state"] == RUNNING else ""
         if lines:
             next_line = time.monotonic() + (0.0 if before is None else _LINE_EVERY)
-        elif now and now != said and time.monotonic() >= next_line:
-            lines, said, next_line = [now], now, time.monotonic() + _LINE_EVERY
+        elif now and now != shown and time.monotonic() >= next_line:
+            lines, shown, next_line = [now], now, time.monotonic() + _LINE_EVERY
         _print(lines)
         before = view
         if view["state"] != RUNNING:
@@ -56,7 +56,7 @@ def follow(watched: OneRun | SweepWatcher) -> int:
 
 
 def _redraw(watched: OneRun | SweepWatcher) -> int:
-    """Draw over the lines of before."""
+    """Redraw over the previous lines."""
     drawn = 0
     last: list[str] = []
     while True:
@@ -64,7 +64,7 @@ def _redraw(watched: OneRun | SweepWatcher) -> int:
         ended = view["state"] != RUNNING
         size = shutil.get_terminal_size((80, 24))
         height = None if ended else size.lines - 1
-        # One column stays free, so that no terminal breaks a line.
+        # One column stays free, so that the terminal does not wrap a line.
         lines = text_view.draw(
             view, size.columns - 1, height, colored(sys.stdout), _blocks(sys.stdout)
         )
@@ -91,7 +91,7 @@ def _width() -> int:
 
 
 def _blocks(stream: TextIO) -> bool:
-    """Whether the terminal's encoding has block characters."""
+    """Return whether the terminal's encoding has block characters."""
     return (stream.encoding or "").lower().replace("-", "") in ("utf8", "utf16", "utf32")
 
 

@@ -25,12 +25,12 @@ def draw(
     color: bool = False,
     blocks: bool = True,
 ) -> list[str]:
-    """The lines of a view.
+    """Return the lines of a view.
 
     Args:
-        view: Of a run or a sweep.
-        width: Columns there are.
-        height: Lines there are; None for as many as are wanted.
+        view: View of a run or a sweep.
+        width: Number of columns.
+        height: Number of lines; None for no limit.
         color: Whether cells are shaded.
         blocks: Whether the terminal shows block characters.
     """
@@ -44,7 +44,7 @@ def draw(
 
 
 def place(view: Mapping[str, Any]) -> str:
-    """What a run does now and how long it will, in one line."""
+    """Return one line on what a run does now and how long it will take."""
     if view["state"] != RUNNING:
         return str(view["sentence"])
     left = time_left(view)
@@ -52,14 +52,14 @@ def place(view: Mapping[str, Any]) -> str:
 
 
 def time_left(view: Mapping[str, Any]) -> str:
-    """The time left for the stream, in words; empty where it is not known."""
+    """Return the time left for the stream as text; empty if unknown."""
     if view.get("left") is None:
         return ""
     return f"about {duration(max(0.0, view['left'] - (time.time() - view['at'])))} left"
 
 
 def title(view: Mapping[str, Any]) -> str:
-    """Which run it is."""
+    """Return the name of the run."""
     return (
         f"{view['strategy'] or 'a run'} on {view['stream'] or '?'} "
         f"({view['scenario'] or '?'}-incremental, seed {view['seed']})"
@@ -97,7 +97,7 @@ def _share(view: Mapping[str, Any]) -> float:
 
 
 def _matrix(view: Mapping[str, Any], width: int, room: int | None, color: bool) -> list[str]:
-    """The matrix with empty rows for what is to come, if they fit; else its newest rows."""
+    """Return the matrix with empty rows for the future, if they fit; else its newest rows."""
     pairs = list(zip(view["rows"], view["values"], strict=True))
     lines: list[str] = []
     for chosen in (pairs, [pair for pair in pairs if pair[0] in view["measured"]]):
@@ -114,7 +114,7 @@ def _matrix(view: Mapping[str, Any], width: int, room: int | None, color: bool) 
 
 
 def _curves(view: Mapping[str, Any], width: int, sparks: str) -> list[str]:
-    """Loss by epoch, and the mean of each row of the matrix."""
+    """Return the loss by epoch, and the mean of each row of the matrix."""
     lines = []
     losses = [point[1] for point in view["losses"]]
     means = row_means(view)
@@ -127,17 +127,17 @@ def _curves(view: Mapping[str, Any], width: int, sparks: str) -> list[str]:
 
 
 def row_means(view: Mapping[str, Any]) -> list[float]:
-    """The mean over tasks of every row that has been measured."""
+    """Return the mean over tasks of every measured row."""
     means = []
     for row, values in zip(view["rows"], view["values"], strict=True):
-        known = [value for value in values if value is not None]
-        if row in view["measured"] and known:
-            means.append(sum(known) / len(known))
+        measured = [value for value in values if value is not None]
+        if row in view["measured"] and measured:
+            means.append(sum(measured) / len(measured))
     return means
 
 
 def sparkline(values: Sequence[float], width: int, sparks: str) -> str:
-    """A curve in one line; of many values those that share a column are averaged.
+    """Draw a curve in one line; values that share a column are averaged.
 
     >>> sparkline([0, 1, 2, 3], 4, ".:-=")
     '.:-='
@@ -156,7 +156,7 @@ def _of_sweep(view: Mapping[str, Any], width: int, room: int | None) -> list[str
     )
     lines += [*_wrapped(f"folder: {view['folder']}", width), ""]
     if room is not None and len(runs) > room:
-        # Those that run or have ended last; the others are counted above.
+        # The runs that are running or ended last; the others are only counted above.
         kept = sorted(runs, key=lambda run: float(run["at"]))[-room:]
         runs = [run for run in runs if run in kept]
     widest = min(max((len(run["name"]) for run in runs), default=0), max(12, width - 46))
@@ -174,22 +174,22 @@ def _sweep_line(run: Mapping[str, Any], widest: int) -> str:
 
 
 def change(before: Mapping[str, Any] | None, view: Mapping[str, Any]) -> list[str]:
-    """Lines for what has happened between two views, where nothing can be redrawn."""
+    """Return lines for the changes between two views, for output that cannot be redrawn."""
     lines: list[str] = []
     if view["kind"] == "sweep":
         old = {run["name"]: run for run in before["runs"]} if before else {}
         for run in view["runs"]:
-            told = old.get(run["name"], {"state": "waiting", "learned": 0})
-            if (run["state"], run["learned"]) != (told["state"], told["learned"]):
+            previous = old.get(run["name"], {"state": "waiting", "learned": 0})
+            if (run["state"], run["learned"]) != (previous["state"], previous["learned"]):
                 lines.append(_sweep_line(run, len(run["name"])).rstrip())
         return lines
     if before is None:
         lines += [title(view), f"folder: {view['folder']}"]
-    known = before["measured"] if before else []
+    measured = before["measured"] if before else []
     for row, values in zip(view["rows"], view["values"], strict=True):
-        if row in view["measured"] and row not in known:
-            part = {**view, "rows": [row], "values": [values], "measured": [row]}
-            mean = last_mean(part)
+        if row in view["measured"] and row not in measured:
+            row_view = {**view, "rows": [row], "values": [values], "measured": [row]}
+            mean = last_mean(row_view)
             cells = " ".join("-" if v is None else f"{v:.3f}" for v in values)
             lines.append(f"{row}: mean {view['measure']} {mean or 0:.3f}  ({cells})")
     return lines

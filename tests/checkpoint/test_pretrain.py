@@ -95,8 +95,8 @@ def test_a_resumed_run_does_not_need_the_other_folder(first: Path, tmp_path: Pat
     ("model", "sentence"),
     [
         ({"name": "mlp", "hidden": [9]}, r"is \[8, 8\] in run '.*first' and \[9, 8\] here"),
-        ({"name": "mlp", "hidden": [8, 8]}, "has no weights"),
-        ({"name": "mlp", "hidden": []}, "(has weights|has no weights|here;)"),
+        ({"name": "mlp", "hidden": [8, 8]}, "lacks the weights"),
+        ({"name": "mlp", "hidden": []}, "(has weights|lacks the weights|here;)"),
     ],
 )
 def test_another_model_is_refused(first: Path, model: dict[str, Any], sentence: str) -> None:
@@ -108,7 +108,7 @@ def test_a_folder_without_a_finished_run_is_refused(first: Path, tmp_path: Path)
     with pytest.raises(RunFolderError, match=r"'.*nowhere' is not a run folder"):
         prepare(toy_stream("task"), model=SMALL["model"], pretrain=tmp_path / "nowhere")
     (first / "results.json").unlink()
-    with pytest.raises(RunFolderError, match="has not come to its end; finish it with resume="):
+    with pytest.raises(RunFolderError, match="is not finished; finish it with resume="):
         prepare(toy_stream("task"), model=SMALL["model"], pretrain=first)
     (first / "results.json").write_text('{"stream": "toy", "strategy": "x", "seed": 0}')
     shutil.rmtree(first / "checkpoints")

@@ -45,7 +45,7 @@ def test_a_second_interrupt_leaves_at_once(
 def test_another_signal_can_be_chosen(fit: Any, capfd: pytest.CaptureFixture[str]) -> None:
     assert fit("run_dir=run", "checkpoint.signals=[SIGUSR2]", act="3:SIGUSR2") == 130
     assert fit("run_dir=no", "checkpoint.signals=[SIGKILL]") == 2
-    assert "'SIGKILL' is no signal that can be caught" in capfd.readouterr().err
+    assert "'SIGKILL' is not a signal that can be caught" in capfd.readouterr().err
     assert not Path("no").exists()
 
 

@@ -74,10 +74,10 @@ def test_each_plugin_of_a_file_is_told_what_it_keeps(
     assert {item.strip() for item, verdict in verdicts if verdict != OK} == skipped, kept
     text = " ".join(leaves.split())
     assert "settings FAILED setting 'speed' of plugin 'leaves' has no type" in text
-    assert "hooks FAILED method 'before_experiense' is no hook" in text
+    assert "hooks FAILED method 'before_experiense' is not a hook" in text
     assert "did you mean 'before_experience'?" in text
     assert "learns FAILED ended the process (code 0)" in text
-    assert "growth not checked the check before it did not come to its end" in text
+    assert "growth not checked the check before it did not finish" in text
     assert "3 of 27 items failed, 11 not checked" in text
     assert "hello" not in captured.out
 
@@ -132,10 +132,10 @@ def test_a_plugin_that_leaves_is_told(clframe_process: ProcessServer, here: Path
     assert max(map(len, done.stdout.splitlines())) <= 80
     text = " ".join(done.stdout.split())
     assert "settings FAILED setting 'speed' of plugin 'leaves' has no type" in text
-    assert "hooks FAILED method 'before_experiense' is no hook" in text
+    assert "hooks FAILED method 'before_experiense' is not a hook" in text
     assert "did you mean 'before_experience'?" in text
     assert "learns FAILED ended the process (code 0)" in text
-    assert "growth not checked the check before it did not come to its end" in text
+    assert "growth not checked the check before it did not finish" in text
     assert "3 of 14 items failed, 11 not checked" in text
     assert "hello" not in done.stdout
 
@@ -323,7 +323,7 @@ class Mixes(nn.Module):
 @pytest.mark.parametrize(
     ("model", "words"),
     [
-        (lambda: Mixes(), "lets samples of a batch act on each other"),
+        (lambda: Mixes(), "mixes samples of a batch"),
         (lambda: Mixes(5), r"return a tensor of shape \[4, 6\]"),
         (lambda: Mixes(unused=True), "no gradient reaches 'more.weight'"),
     ],
@@ -337,8 +337,8 @@ def test_models_that_break_the_contract(model: Any, words: str) -> None:
     ("metric", "words"),
     [
         (lambda result: 0.5, "gives 0.5: return a dict"),
-        (lambda result: {"a": float("nan")}, "return None where it is not defined"),
-        (lambda result: {"a": random.random()}, "something else the second time"),
+        (lambda result: {"a": float("nan")}, "return None where it is undefined"),
+        (lambda result: {"a": random.random()}, "another answer the second time"),
     ],
 )
 def test_metrics_that_break_the_contract(metric: Any, words: str) -> None:

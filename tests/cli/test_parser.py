@@ -154,7 +154,7 @@ def test_a_broken_command_is_a_sentence(capsys: pytest.CaptureFixture[str]) -> N
     assert len(problems) == 3
     assert "cannot be loaded: ModuleNotFoundError" in problems[0]
     assert "command 'fit' of" in problems[1]
-    assert "is passed over: clframe has one of that name" in problems[1]
+    assert "is ignored: clframe has one of that name" in problems[1]
     assert "neither a function nor a module" in problems[2]
     assert commands.known()["fit"].point is None
 

@@ -23,8 +23,8 @@ HABITS = [
     ("stream=fashion-mnist", "did you mean 'split_fashion_mnist'?"),
     ("strategy=finetune", "unknown strategy 'finetune'; did you mean 'naive'?"),
     ("strategy=experience_replay", "did you mean 'er'?"),
-    ("strategy=ewc+", "a name is missing beside '+'; write strategy=ewc+replay"),
-    ("strategy=[+ewc,si]", "a name is missing beside '+'; write strategy=ewc+replay"),
+    ("strategy=ewc+", "a name is missing next to '+'; write strategy=ewc+replay"),
+    ("strategy=[+ewc,si]", "a name is missing next to '+'; write strategy=ewc+replay"),
     ("seeds=2..0", "counts backwards; write seeds=0..2"),
     ("seeds=a..b", "seeds must be a list such as seeds=0,1,2 or seeds=0..2, got 'a..b'"),
 ]

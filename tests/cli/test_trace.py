@@ -55,4 +55,4 @@ def test_all_is_the_whole_stream_in_eighty_columns(
 @pytest.mark.parametrize("word", ["seeds=0,1", "resume=run", "trainer.devices=2"])
 def test_more_than_one_run_is_refused(word: str, capfd: pytest.CaptureFixture[str]) -> None:
     assert main([*WORDS, word]) == 2
-    assert "clframe trace: looks at one" in capfd.readouterr().err
+    assert "clframe trace: traces one" in capfd.readouterr().err

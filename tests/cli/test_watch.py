@@ -92,13 +92,13 @@ def test_how_a_run_ended_and_how_it_goes_on(run: Path) -> None:
     resume = f"clframe fit resume='{run}'"
     at = time.strftime("%H:%M")
     assert RunWatcher(run).view()["sentence"] in (
-        f"no process is working on it since {at}; resume with {resume}",
-        f"no process is working on it since {time.strftime('%H:%M')}; resume with {resume}",
+        f"no process has worked on it since {at}; resume with {resume}",
+        f"no process has worked on it since {time.strftime('%H:%M')}; resume with {resume}",
     )
     write_status(run, state="stopped")
     assert RunWatcher(run).view()["sentence"].endswith(f"; continue with {resume}")
     write_status(run, state="failed", why="the disk is full.")
-    assert "the disk is full; when that is mended" in RunWatcher(run).view()["sentence"]
+    assert "the disk is full; fix it" in RunWatcher(run).view()["sentence"]
     assert main(["watch", str(run), "--once"]) == 2
     # What another machine does is told by the age of its files.
     (run / ".lock").write_text("process 1 on elsewhere\n")

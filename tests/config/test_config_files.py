@@ -137,7 +137,7 @@ def test_a_sweep_takes_the_folder_along(
             "stream/split_mnist",
             "name: split_mnist",
             ["seed=1"],
-            "the name of a stream that there is",
+            "the name of an existing stream",
         ),
         ("strategy/ewc", "ewc:", ["seed=1"], "has the name of a plugin: rename the file"),
         ("stream/nameless", "size: 3", ["stream=nameless"], "must say which stream it is"),

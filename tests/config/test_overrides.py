@@ -97,8 +97,8 @@ def test_hydras_values_are_read() -> None:
         (["~stream"], "'~stream': stream cannot be left out; write stream=NAME"),
         (["optimizer=null"], "optimizer cannot be left out"),
         (["~logger=csv"], "write ~logger, or logger=NAME"),
-        (["~lr"], "'~lr': nothing sets lr here"),
-        (["~optimizer.lr"], "nothing sets optimizer.lr here"),
+        (["~lr"], "'~lr': lr is not set here"),
+        (["~optimizer.lr"], "optimizer.lr is not set here"),
         (["lr=3", "optimizer.lr=2", "~optimizer.lr=7"], "optimizer.lr is 2, not 7"),
         (["~strategy.ewc"], "'ewc' is not part of this strategy"),
         (["~nonsense.x"], "unknown key 'nonsense.x'"),
@@ -121,9 +121,12 @@ def test_hydras_values_are_read() -> None:
         (["checkpoint=3"], "write checkpoint.SETTING=value"),
         (["stream.name=split_mnits"], "did you mean 'split_mnist'"),
         (["stream.a.b=1"], "has too many parts"),
-        (["scenario=${oc.env:HOME}"], "would write a variable of the environment into config.yaml"),
-        (["data_dir='${oc.decode:${oc.env:HOME}}'"], "would write a variable"),
-        (["pretrain=env", "data_dir='${oc.${pretrain}:HOME}'"], "would write a variable"),
+        (["scenario=${oc.env:HOME}"], "would write an environment variable into config.yaml"),
+        (["data_dir='${oc.decode:${oc.env:HOME}}'"], "would write an environment variable"),
+        (
+            ["pretrain=env", "data_dir='${oc.${pretrain}:HOME}'"],
+            "would write an environment variable",
+        ),
     ],
 )
 def test_what_cannot_be_done_is_one_sentence(overrides: list[str], sentence: str) -> None:
@@ -138,7 +141,7 @@ def test_the_environment_is_refused_in_files_and_stays_known_elsewhere(tmp_path:
     (tmp_path / "experiment").mkdir()
     text = "# @package _global_\n# Mine.\ndata_dir: ${oc.env:HOME}\n"
     (tmp_path / "experiment" / "mine.yaml").write_text(text)
-    with pytest.raises(SettingError, match="let the shell put it in"):
+    with pytest.raises(SettingError, match="let the shell insert it"):
         compose([f"config_dir={tmp_path}", "experiment=mine"])
     assert OmegaConf.create({"home": "${oc.env:HOME}"}).home
 

@@ -195,7 +195,7 @@ def test_an_allowed_setting_is_taken_and_written_down(
 def test_what_is_allowed_must_exist(run: Path, capfd: pytest.CaptureFixture[str]) -> None:
     words = ["trainer.max_epochs=3", "resume.allow=[trainer.max_epoch]"]
     assert main(["fit", f"resume={run}", *words]) == 2
-    assert "resume.allow: nothing is called 'trainer.max_epoch'" in capfd.readouterr().err
+    assert "resume.allow: 'trainer.max_epoch' is not a difference" in capfd.readouterr().err
 
 
 def test_another_experiment_is_another_run(run: Path, capfd: pytest.CaptureFixture[str]) -> None:

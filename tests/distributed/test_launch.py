@@ -81,7 +81,7 @@ def check_lost(command: Any, clf: list[str], folder: Path) -> None:
     assert lost.returncode == 2
     messages = [line for line in lost.stderr.splitlines() if line.startswith("clframe: ")]
     assert len(messages) == 1
-    assert "rank 1 of the run ended before its time, killed by signal 9" in messages[0]
+    assert "rank 1 of the run ended too early, killed by signal 9" in messages[0]
     assert "Traceback" not in lost.stderr
 
     done = command([*clf, "fit", "resume=run"], folder)

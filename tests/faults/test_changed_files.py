@@ -141,7 +141,8 @@ def test_a_config_that_is_changed_during_the_run_is_reported(
     fit_while(run, lambda run: change(run / "config.yaml", "seed: 0", "seed: 7"))
     printed = " ".join(capsys.readouterr().err.split())
     assert (
-        "config.yaml' was changed during the run; the change is in 'config.yaml.changed'" in printed
+        "config.yaml' was changed during the run: the change is now in 'config.yaml.changed'"
+        in printed
     )
     assert "seed: 0" in (run / "config.yaml").read_text()
     assert "seed: 7" in (run / "config.yaml.changed").read_text()

@@ -95,8 +95,7 @@ def test_a_failing_plugin_is_named_after_the_traceback(hook: str, tmp_path: Path
         fit(Faulty(hook, fail), run)
     lines = "".join(traceback.format_exception(caught.value)).splitlines()
     assert lines[-1] == (
-        f"clframe: plugin 'faulty' failed in hook '{hook}'; "
-        f"when that is mended, continue with resume={run}"
+        f"clframe: plugin 'faulty' failed in hook '{hook}'; fix it, then continue with resume={run}"
     )
 
 

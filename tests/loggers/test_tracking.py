@@ -341,7 +341,7 @@ def test_a_resumed_run_repeats_nothing_to_any_logger(tmp_path: Path) -> None:
     ("settings", "sentence"),
     [
         ({"class_path": "nowhere.At.all"}, "there is no package 'nowhere'"),
-        ({"class_path": "torch.nn.Linear"}, "is no Lightning logger"),
+        ({"class_path": "torch.nn.Linear"}, "is not a Lightning logger"),
         ({"class_path": "lightning.pytorch.loggers.CVSLogger"}, "did you mean 'CSVLogger'"),
         ({"class_path": "lightning.pytorch.loggers.CSVLogger", "nam": 1}, "did you mean 'name'"),
         ({"class_path": "lightning.pytorch.loggers.MLFlowLogger"}, "not installed"),

@@ -72,10 +72,10 @@ def test_folders_that_are_none(
     run = str(make_run())
     (tmp_path / "empty").mkdir()
     for words, expected in (
-        (["report", run, "--templates", str(tmp_path / "nowhere")], "is no folder"),
+        (["report", run, "--templates", str(tmp_path / "nowhere")], "is not a folder"),
         (["report", run, "--templates", str(tmp_path / "empty")], "holds none of the templates"),
-        (["report", "--write-templates", str(own)], "is there already"),
-        (["report", run, "--ste", str(tmp_path / "nowhere")], "is no folder"),
+        (["report", "--write-templates", str(own)], "already exists"),
+        (["report", run, "--ste", str(tmp_path / "nowhere")], "is not a folder"),
     ):
         assert main(words) == 2
         said = capsys.readouterr().err

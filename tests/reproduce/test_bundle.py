@@ -26,7 +26,7 @@ def test_a_bundle_is_verified_like_its_run(
     assert main(["verify", str(out), "--experience", "1"]) == 2
     assert "not kept the states before and after experience 1" in capsys.readouterr().err
     assert main(["bundle", str(run), "--out", str(out)]) == 2
-    assert "is there already" in capsys.readouterr().err
+    assert "already exists" in capsys.readouterr().err
 
 
 def test_a_changed_bundle_is_found(run: Path, tmp_path: Path) -> None:
@@ -48,19 +48,19 @@ def test_only_what_belongs_to_a_bundle_is_unpacked(tmp_path: Path, name: str) ->
     path = tmp_path / "bad.zip"
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr(name, "x")
-    with pytest.raises(RunFolderError, match="is no bundle: it holds"), opened(path):
+    with pytest.raises(RunFolderError, match="is not a bundle: it holds"), opened(path):
         pass
 
 
 def test_no_archive_at_all(run: Path, tmp_path: Path) -> None:
     path = tmp_path / "text.zip"
     path.write_text("hello")
-    with pytest.raises(RunFolderError, match="no bundle, or a damaged one"), opened(path):
+    with pytest.raises(RunFolderError, match="not a bundle, or is damaged"), opened(path):
         pass
     cut = tmp_path / "cut.zip"
     pack(run, tmp_path / "whole.zip", [1])
     cut.write_bytes((tmp_path / "whole.zip").read_bytes()[:-200])
-    with pytest.raises(RunFolderError, match="no bundle, or a damaged one"), opened(cut):
+    with pytest.raises(RunFolderError, match="not a bundle, or is damaged"), opened(cut):
         pass
 
 
@@ -82,5 +82,5 @@ def test_a_table_of_verified_bundles_only(
     capsys.readouterr()
     assert main(["compare", str(bundles), str(copy), "--verified"]) == 2
     refused = capsys.readouterr()
-    assert f"'{copy}' is not what it says" in refused.err
+    assert f"'{copy}' is not as recorded" in refused.err
     assert not refused.out

@@ -212,7 +212,7 @@ def test_another_strategy_and_other_settings(
     words = ["strategy=si+replay", "strategy.replay.size=50", f"run_dir={child}", "progress=false"]
     assert main(["fork", str(parent), "--at", "exp1", *words]) == 0
     said = capsys.readouterr().err
-    assert "plugin 'si' is new at the fork and begins fresh" in said
+    assert "plugin 'si' is new at the fork and starts fresh" in said
     assert "plugin 'ewc' is gone at the fork and its state is dropped" in said
     assert "replay" not in said
     result = Result.load(child)
@@ -290,13 +290,13 @@ def test_what_cannot_be_is_one_sentence(
             path.unlink()
     run = str(parent)
     wrong = {
-        (run, "--at", "9"): "has learned 4 experiences; there is none of number 9",
+        (run, "--at", "9"): "has learned 4 experiences; there is no number 9",
         (run, "--at", "exp7"): "has learned no experience 'exp7'",
         (str(tmp_path), "--at", "1"): "is not a run folder: it has no config.yaml",
         (str(last_only), "--at", "1"): "has not kept its state after 1 experiences",
-        (run,): "say after which experience",
-        ("--at", "1"): "name the run to begin from",
-        (run, "--at", "4"): "after 'exp3' nothing is left of stream 'split_mnist'",
+        (run,): "name the last experience of",
+        ("--at", "1"): "name the run to fork",
+        (run, "--at", "4"): "after 'exp3' stream 'split_mnist' has nothing left to",
         (run, "--at", "2", "experience_order=[0,2,1,3]"): "the one of number 2 was 'exp1' and would"
         " be 'exp2'",
         (run, "--at", "2", "experience_order=[0,1,2]"): "lacks experience 3 ('exp3')",
@@ -307,15 +307,15 @@ def test_what_cannot_be_is_one_sentence(
             "--at",
             "2",
             "strategy.replay.size=20",
-        ): "'replay' cannot go on from its state",
+        ): "'replay' cannot continue from its state",
         (
             run,
             "--at",
             "2",
             "strategy.replay.size=80",
-        ): "'replay' cannot go on from its state",
+        ): "'replay' cannot continue from its state",
         (run, "--at", "2", "stream.class_order=[1,0,2,3,4,5,6,7,8,9]"): "cannot be forked so",
-        (run, "--at", "2", f"resume={run}"): "fork makes a run of its own",
+        (run, "--at", "2", f"resume={run}"): "a fork is a new run",
         ("--orders", "0,1;0,1", "--out", str(tmp_path / "o")): "has 0,1 twice",
         ("--orders", "0,1,2,3"): "--orders needs a folder for its runs",
     }
@@ -330,7 +330,7 @@ def test_what_cannot_be_is_one_sentence(
     lock.take()
     try:
         assert main(["fork", run, "--at", "2", out]) == 2
-        assert "is being learned by process" in capsys.readouterr().err
+        assert "is being trained by process" in capsys.readouterr().err
     finally:
         lock.release()
 
@@ -346,7 +346,7 @@ def test_a_method_that_looks_ahead_keeps_its_order(tmp_path: Path) -> None:
         checkpoint={"every_experience": True},
     )
     words: dict[str, Any] = {"stream": toy_stream(n_experiences=3), "run_dir": tmp_path / "child"}
-    with pytest.raises(RunFolderError, match="plugin 'multitask' had learned for those"):
+    with pytest.raises(RunFolderError, match="plugin 'multitask' prepared for the original"):
         clframe.fork(folder, 1, experience_order=[0, 2, 1], **words)
     with pytest.raises(RunFolderError, match="'exp0' was learned from 80 samples and has others"):
         clframe.fork(folder, 1, **{**words, "stream": toy_stream(n_experiences=3, seed=1)})

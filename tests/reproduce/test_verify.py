@@ -116,7 +116,7 @@ def test_a_changed_cell_is_found_with_and_without_its_sum(copy: Path) -> None:
     path.write_text(json.dumps(content))
     assert "results.json' is not what the run wrote" in failures(verify(copy))["files"]
     (copy / SUMS).unlink()
-    assert "for task task1 after exp1, where the checkpoint has" in failures(verify(copy))["matrix"]
+    assert "for task task1 after exp1, but the checkpoint has" in failures(verify(copy))["matrix"]
 
 
 def test_a_changed_setting_is_found(copy: Path) -> None:
@@ -152,7 +152,7 @@ def test_what_cannot_be_verified_says_why(run: Path, tmp_path: Path) -> None:
         shutil.copy(run / name, reward / name)
     text = (reward / "config.yaml").read_text()
     (reward / "config.yaml").write_text(f"{text}learner: {{name: sac}}\n")
-    with pytest.raises(RunFolderError, match=r"did itself \(learner=sac\)"):
+    with pytest.raises(RunFolderError, match=r"own actions \(learner=sac\)"):
         verify(reward)
     folder = tmp_path / "run"
     keeping = ["checkpoint.every_experience=false", "checkpoint.max_cost=0.000001"]

@@ -240,7 +240,7 @@ def test_two_tasks_are_learned_and_rolled_out(
     assert video.read_bytes().startswith(b"GIF8")
     play = ["task=window-close", "demo=1", f"data_dir={data}"]
     assert main(["demos", "play", *chosen, *play]) == 0
-    assert "goal reached; largest difference to what was recorded 0" in capsys.readouterr().out
+    assert "goal reached; largest difference to the recording 0" in capsys.readouterr().out
 
 
 @needed

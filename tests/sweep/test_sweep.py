@@ -253,7 +253,7 @@ def test_a_stopped_sweep_ends_its_runs_and_continues(
         (["strategy=naive,ewc", "strategy.ewc.weight=1"], "'ewc' is not part of this strategy"),
         (["seed=0,1", "nonsense"], "'nonsense' is not a setting"),
         (["seed=0,1", "--fast"], "unknown option '--fast'"),
-        (["seed=0,1", "run_dir=here"], "name the folder of them all by sweep_dir="),
+        (["seed=0,1", "run_dir=here"], "set the sweep's folder with sweep_dir="),
         (["seed=0,1", "resume=here"], "a sweep continues by itself"),
         (["plugin_path=trouble.py,trouble.py"], "plugin_path=[a.py,b.py] loads two files"),
         (["seed=0,1", "hydra/launcher=joblib"], "sweep.launcher=local, submitit or ray"),
@@ -345,11 +345,11 @@ def a_job(folder: Path) -> Job:
 @pytest.mark.parametrize(
     ("code", "log", "why"),
     [
-        (-9, "", "its process was ended by SIGKILL, perhaps for want of memory"),
+        (-9, "", "its process was ended by SIGKILL, perhaps for lack of memory"),
         (-11, "", "its process was ended by SIGSEGV"),
         (130, "", "it was stopped from outside"),
         (0, "", "it ended without a results.json"),
-        (3, "", "its process left with exit code 3"),
+        (3, "", "its process ended with exit code 3"),
         (2, "$ clframe fit\nclframe: no such thing\n", "no such thing"),
         (1, "$ clframe fit\nclframe: old\n$ clframe fit\nTraceback\nE: new\n", "E: new"),
         ("the job is gone", "", "the job is gone"),

@@ -140,7 +140,7 @@ def test_a_call_that_cannot_be_handed_over() -> None:
     advice = "set stream.num_workers=0, or give the environment as a function of a module"
     with (
         environment_pool(1, 1) as pool,
-        pytest.raises(DataError, match=rf"cannot be handed to it \(.*\); {advice}"),
+        pytest.raises(DataError, match=rf"cannot receive this call \(.*\); {advice}"),
     ):
         ask(pool, lambda: 0)
 

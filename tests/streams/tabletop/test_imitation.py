@@ -200,7 +200,7 @@ def test_files_are_made_played_and_told_apart(
         data["demo_1/executed_actions"][3] = 0.5
     assert main(["demos", "play", *words, "--all"]) == 2
     message = capsys.readouterr().err
-    assert "demonstration 1 does not replay, it goes another way from step 4 on" in message
+    assert "demonstration 1 does not replay, it differs from step 4 on" in message
     assert "recorded with mujoco 1.0, this is" in message
     assert message.count("\n") == 1
 
