@@ -1,4 +1,4 @@
-"""A learner of your own: a classifier with the focal loss.
+"""Your own learner: a classifier with the focal loss.
 
 clframe fit plugin_path=examples/own_learner.py learner=focal learner.gamma=1 strategy=replay
 python examples/own_learner.py
@@ -16,7 +16,7 @@ from clframe import Batch, Learner, LearnerFactory, Registry, SettingError, Stre
 
 
 class FocalLearner(Learner):
-    """Learns by the focal loss (Lin et al., 2017), which cares less for easy samples.
+    """Learns by the focal loss (Lin et al., 2017), which gives easy samples less weight.
 
     Args:
         gamma: How much less; 0 is the cross-entropy.
@@ -36,7 +36,7 @@ class Focal(LearnerFactory):
     """Classification by the focal loss.
 
     Args:
-        gamma: How much less easy samples count; 0 is the cross-entropy.
+        gamma: How much less weight easy samples get; 0 is the cross-entropy.
     """
 
     def __init__(self, gamma: float = 2.0) -> None:
@@ -45,24 +45,24 @@ class Focal(LearnerFactory):
         self.gamma = gamma
 
     def prepare_stream(self, stream: Stream, model: nn.Module, engine: Any) -> Stream:
-        """Refuse streams that are not classified, such as those of robots."""
+        """Reject streams without classes, such as robot streams."""
         if stream.learner is not None:
             raise SettingError(f"learner=focal needs classes, which '{stream.name}' does not have")
         return stream
 
     def learner_class(self, stream: Stream) -> Callable[..., Learner]:
-        """Return what makes the learner from ``clframe.Learner``'s arguments."""
+        """Return the constructor of the learner, with ``clframe.Learner``'s arguments."""
         return functools.partial(FocalLearner, gamma=self.gamma)
 
 
 @hookimpl
 def register(registry: Registry) -> None:
-    """Add the learner."""
+    """Register the learner."""
     registry.add("learner", "focal", Focal)
 
 
 def main(max_epochs: int = 2) -> dict[float, float]:
-    """Learn with several strengths of the focus."""
+    """Train with several values of gamma."""
     accuracy = {}
     short = {"max_epochs": max_epochs, "run_dir": False, "progress": False}
     for gamma in (0.0, 1.0, 4.0):

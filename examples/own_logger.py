@@ -1,4 +1,4 @@
-"""A logger of your own: one JSON line per row, without repeated rows after a resume.
+"""Your own logger: one JSON line per row, without repeated rows after a resume.
 
 clframe fit plugin_path=examples/own_logger.py logger=jsonl max_epochs=1
 python examples/own_logger.py
@@ -21,7 +21,7 @@ class JsonLines(RunLogger):
     """
 
     title = "jsonl"
-    numbers_only = True  # nobody misses images in it, so no warning is needed
+    numbers_only = True  # images do not belong in this file, so no warning is needed
 
     def __init__(self, path: Path) -> None:
         self.path, self.rows, self.begun = path, 0, False
@@ -37,7 +37,7 @@ class JsonLines(RunLogger):
         self.rows += 1
 
     def state_dict(self) -> dict[str, Any]:
-        """Return how many rows there are; saved with each checkpoint."""
+        """Return the number of rows, which each checkpoint saves."""
         return {"rows": self.rows}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -49,20 +49,20 @@ def jsonl(run_dir: Path, file: str = "rows.jsonl") -> JsonLines:
     """One JSON line per row, in the run folder.
 
     Args:
-        run_dir: The run folder; clframe gives it.
-        file: Name of the file.
+        run_dir: The run folder, passed by clframe.
+        file: The name of the file.
     """
     return JsonLines(run_dir / file)
 
 
 @hookimpl
 def register(registry: Registry) -> None:
-    """Add the logger."""
+    """Register the logger."""
     registry.add("logger", "jsonl", jsonl)
 
 
 def main(max_epochs: int = 1) -> list[dict[str, float]]:
-    """Learn with the logger and read its file."""
+    """Train with the logger and read its file."""
     result = clframe.fit(
         "split_mnist", logger="jsonl", plugin_path=__file__, max_epochs=max_epochs, progress=False
     )

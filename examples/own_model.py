@@ -1,4 +1,4 @@
-"""A model of your own: a small convolutional network with a name and settings.
+"""Your own model: a small convolutional network with a name and settings.
 
 clframe fit plugin_path=examples/own_model.py model=tiny_conv model.width=8 strategy=replay
 python examples/own_model.py
@@ -15,8 +15,8 @@ class TinyConv(Model, nn.Module):
     """One convolution and a linear head.
 
     Args:
-        channels: Of an image.
-        n_outputs: Classes.
+        channels: Channels of an image.
+        n_outputs: Number of classes.
         width: Channels of the convolution.
     """
 
@@ -32,7 +32,7 @@ class TinyConv(Model, nn.Module):
         return self.head(self.features(x))
 
     def prepare_stream(self, stream: Stream, device: torch.device) -> Stream:
-        """Return the stream as it is, or refuse it."""
+        """Return the stream unchanged, or raise an error if it has no images."""
         if len(stream.input_shape) != 3:
             raise SettingError(f"model=tiny_conv needs images, but '{stream.name}' has none")
         return stream
@@ -42,8 +42,8 @@ def tiny_conv(input_shape: tuple[int, ...], n_outputs: int, width: int = 16) -> 
     """One convolution and a linear head.
 
     Args:
-        input_shape: Of one sample; clframe gives it.
-        n_outputs: Classes; clframe gives it.
+        input_shape: The shape of one sample, passed by clframe.
+        n_outputs: The number of classes, passed by clframe.
         width: Channels of the convolution.
     """
     return TinyConv(input_shape[0], n_outputs, width)
@@ -51,12 +51,12 @@ def tiny_conv(input_shape: tuple[int, ...], n_outputs: int, width: int = 16) -> 
 
 @hookimpl
 def register(registry: Registry) -> None:
-    """Add the model."""
+    """Register the model."""
     registry.add("model", "tiny_conv", tiny_conv)
 
 
 def main(max_epochs: int = 3) -> float:
-    """Learn with the model."""
+    """Train with the model."""
     model = TinyConv(channels=1, n_outputs=10, width=16)
     short = {"max_epochs": max_epochs, "run_dir": False, "progress": False}
     result = clframe.fit("split_mnist", ["lwf", "replay"], model=model, **short)

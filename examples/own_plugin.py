@@ -1,4 +1,4 @@
-"""A method of your own: one class, checked by clframe, composed with other methods.
+"""Your own method: one class, checked by clframe, composed with other methods.
 
 python examples/own_plugin.py
 clframe fit plugin_path=examples/own_plugin.py strategy=drift+replay strategy.drift.weight=0.1
@@ -24,7 +24,7 @@ class Drift(Plugin):
         weight: Strength of the pull.
     """
 
-    state = ("anchor",)  # what a stopped run must have again when it is resumed
+    state = ("anchor",)  # saved with a checkpoint and restored on resume
 
     def __init__(self, weight: float = 0.01) -> None:
         self.weight = weight
@@ -37,7 +37,7 @@ class Drift(Plugin):
 
     @hookimpl
     def penalty(self, learner: Learner) -> torch.Tensor | None:
-        """A tensor returned here is added to the loss of the step."""
+        """Return a tensor to add to the step's loss."""
         if not self.anchor:
             return None
         pairs = zip(learner.parameters(), self.anchor, strict=True)
@@ -45,7 +45,7 @@ class Drift(Plugin):
 
 
 def main(max_epochs: int = 2) -> dict[str, float]:
-    """Check the plugin against the contract, then learn with and without it."""
+    """Check the plugin against the contract, then train with and without it."""
     from clframe.testing import check_plugin
 
     check_plugin(Drift())

@@ -1,4 +1,4 @@
-"""A policy of your own: its actions have a Gaussian distribution.
+"""Your own policy: its actions have a Gaussian distribution.
 
 clframe fit plugin_path=examples/own_policy.py stream=point_robot model=gaussian strategy=replay
 python examples/own_policy.py
@@ -19,8 +19,8 @@ class Gaussian(Policy, nn.Module):
     """Its outputs are the mean and the logarithm of the deviation of each number of an action.
 
     Args:
-        inputs: Numbers of an observation.
-        actions: Numbers of an action.
+        inputs: Numbers in an observation.
+        actions: Numbers in an action.
         width: Hidden units.
     """
 
@@ -32,7 +32,7 @@ class Gaussian(Policy, nn.Module):
 
     @property
     def acts(self) -> dict[str, str]:
-        """What ``results.json`` says of how this policy acts."""
+        """The description of this policy's actions in ``results.json``."""
         return {"head": "gaussian"}
 
     def forward(self, x: Tensor) -> Tensor:
@@ -58,8 +58,8 @@ def gaussian(input_shape: tuple[int, ...], n_outputs: int, width: int = 128) -> 
     """A policy whose actions have a Gaussian distribution.
 
     Args:
-        input_shape: Of one observation; clframe gives it.
-        n_outputs: Numbers of an action; clframe gives it.
+        input_shape: The shape of one observation, passed by clframe.
+        n_outputs: The numbers in an action, passed by clframe.
         width: Hidden units.
     """
     return Gaussian(math.prod(input_shape), n_outputs, width)
@@ -67,7 +67,7 @@ def gaussian(input_shape: tuple[int, ...], n_outputs: int, width: int = 128) -> 
 
 @hookimpl
 def register(registry: Registry) -> None:
-    """Add the policy."""
+    """Register the policy."""
     registry.add("model", "gaussian", gaussian)
 
 

@@ -1,4 +1,4 @@
-"""A stream of your own: shapes in small images, with more noise in each experience.
+"""Your own stream: shapes in small images, with more noise in each experience.
 
 clframe fit plugin_path=examples/own_stream.py stream=noisy_shapes strategy=er
 python examples/own_stream.py
@@ -20,24 +20,24 @@ SHAPES = torch.stack([CROSS, SQUARE, FRAME, STRIPES])
 
 @functools.cache  # drawn on first use, and the same images each time
 def images(samples: int, noise: float, task: int, seed: int) -> TensorData:
-    """Draw shapes somewhere in images of 16x16 pixels, and add noise."""
+    """Draw shapes at random positions in 16x16 images, and add noise."""
     generator = torch.Generator().manual_seed(seed)
     x = noise * torch.randn(samples, 1, 16, 16, generator=generator)
     y = torch.randint(len(SHAPES), (samples,), generator=generator)
     corners = torch.randint(11, (samples, 2), generator=generator).tolist()
     for image, label, (row, column) in zip(x, y, corners, strict=True):
         image[0, row : row + 6, column : column + 6] += SHAPES[label]
-    return TensorData(x, y, task, transform=lambda x, task: x)  # floats as they are
+    return TensorData(x, y, task, transform=lambda x, task: x)  # keep the floats unchanged
 
 
 def noisy_shapes(levels: int = 4, noise: float = 1.0, samples: int = 400, seed: int = 0) -> Stream:
     """Four shapes in small images, with more noise in each experience.
 
     Args:
-        levels: How many experiences.
+        levels: Number of experiences.
         noise: Standard deviation in the last experience; the first has none.
-        samples: Training images of each experience; half as many are tested on.
-        seed: Of the images; the run's unless it is given.
+        samples: Training images per experience; the test set has half as many.
+        seed: The seed of the images; the run's seed by default.
     """
     if levels < 2:
         raise SettingError(f"stream.levels={levels} must be at least 2")
@@ -55,7 +55,7 @@ def noisy_shapes(levels: int = 4, noise: float = 1.0, samples: int = 400, seed: 
 
 @hookimpl
 def register(registry: Registry) -> None:
-    """Add the stream, with the model and the budget that suit it."""
+    """Register the stream, with a suitable model and budget."""
     defaults = {"model": {"name": "cnn"}, "trainer": {"max_epochs": 5}}
     registry.add("stream", "noisy_shapes", noisy_shapes, **defaults)
 

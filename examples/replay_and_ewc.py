@@ -1,4 +1,4 @@
-"""Naive learning, EWC and replay on split MNIST, and an image of their matrices.
+"""Naive learning, EWC and replay on split MNIST, and a plot of their matrices.
 
 python examples/replay_and_ewc.py matrix.png
 """

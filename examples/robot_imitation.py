@@ -1,4 +1,4 @@
-"""A robot learns four tasks from demonstrations, one after the other, and forgets or does not.
+"""A robot learns four tasks from demonstrations, with and without replay.
 
 python examples/robot_imitation.py
 """
@@ -11,7 +11,7 @@ import clframe
 
 
 def main(max_steps: int = 300, eval_episodes: int = 10) -> dict[str, float]:
-    """Naive learning beside replay: success in episodes of the simulated point robot."""
+    """Compare naive learning and replay: success in episodes of the simulated point robot."""
     success = {}
     with tempfile.TemporaryDirectory() as folder:  # demonstrations are recorded here
         for strategy in ("naive", "er"):

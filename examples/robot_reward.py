@@ -9,7 +9,7 @@ import clframe
 
 
 def main(steps: int = 1500, start_steps: int = 300, eval_episodes: int = 10) -> clframe.Result:
-    """Two tasks, a budget of decisions for each."""
+    """Learn two tasks, with a budget of decisions for each."""
     result = clframe.fit(
         {
             "name": "point_robot",

@@ -1,1 +1,1 @@
-"""Evaluation: what is measured when, and what it is kept in."""
+"""Evaluation: what is evaluated when, and how it is stored."""

@@ -1,6 +1,6 @@
-"""Classes of unequal size: how many samples each has, and which one is recognized least.
+"""Classes of unequal size: the samples of each, and the class with the lowest accuracy.
 
-Accuracy over all samples says little of a small class. What is here is shown for runs in which the
+Accuracy over all samples hides small classes. These numbers are shown for runs in which the
 largest class has more than twice the training samples of the smallest.
 """
 
@@ -16,16 +16,16 @@ if TYPE_CHECKING:
     from clframe.core.stream import Stream
 
 MEASURED = "classes"
-"""Where results.json has the counts, below ``measured``, and the numbers, below ``metrics``."""
+"""The key of the counts below ``measured`` in results.json, and of numbers below ``metrics``."""
 UNEQUAL = 2.0
-"""The largest class may have this many times the samples of the smallest before that is shown."""
+"""Ratio of the largest to the smallest class above which the numbers are shown."""
 _SHOWN = 6
 _LONGEST = 20
-"""Letters of a class's name in a line."""
+"""Characters of a class's name in a line."""
 
 
 class Measured(Protocol):
-    """What is needed of a run's result."""
+    """The parts of a run's result that are needed here."""
 
     seed: int
     measured: dict[str, dict[str, Any]]
@@ -33,17 +33,17 @@ class Measured(Protocol):
 
 
 def class_names(stream: Stream) -> dict[int, str]:
-    """Return what outputs are called, as far as the stream says (``info["names"]`` of a task)."""
-    found: dict[int, str] = {}
+    """Return the outputs' names, if the stream has them (``info["names"]`` of a task)."""
+    names: dict[int, str] = {}
     for task in stream.tasks:
-        found |= task.info.get("names", {})
-    return found
+        names |= task.info.get("names", {})
+    return names
 
 
 def training_counts(stream: Stream) -> dict[int, int]:
-    """Return the training samples of each output; empty if the stream does not say.
+    """Return the training samples of each output; empty if the stream has no counts.
 
-    A stream says it in ``info["counts"]`` of all its experiences, so that nothing is loaded here.
+    The counts are in ``info["counts"]`` of all experiences, so that nothing is loaded here.
     """
     total: Counter[int] = Counter()
     for experience in stream:
@@ -55,7 +55,7 @@ def training_counts(stream: Stream) -> dict[int, int]:
 
 
 def is_unequal(counts: Sequence[int]) -> bool:
-    """Whether the largest class has more than twice the samples of the smallest.
+    """Return whether the largest class has more than twice the samples of the smallest.
 
     >>> is_unequal([10, 20]), is_unequal([10, 21])
     (False, True)
@@ -64,13 +64,13 @@ def is_unequal(counts: Sequence[int]) -> bool:
 
 
 class WorstClass(NamedTuple):
-    """The class that a run recognizes least, and the accuracy with all classes counted alike.
+    """The class with the lowest accuracy, and the mean accuracy over classes.
 
     Args:
-        name: Of the class.
-        accuracy: On it.
-        right: Test samples of it that are predicted rightly.
-        tested: Test samples of it.
+        name: The class's name.
+        accuracy: The accuracy on the class.
+        right: Its test samples with a correct prediction.
+        tested: Its test samples.
         balanced: Mean accuracy over classes.
     """
 
@@ -83,37 +83,41 @@ class WorstClass(NamedTuple):
 
 def worst_class(result: Measured) -> WorstClass | None:
     """Return the worst class of a run whose classes differ in size, or None for other runs."""
-    found = result.measured.get(MEASURED)
+    counts = result.measured.get(MEASURED)
     numbers = result.metrics.get(MEASURED)
-    if not isinstance(found, Mapping) or not isinstance(numbers, Mapping):
+    if not isinstance(counts, Mapping) or not isinstance(numbers, Mapping):
         return None
     try:
-        if not is_unequal([int(n) for n in found.get("learned") or found["tested"]]):
+        if not is_unequal([int(n) for n in counts.get("learned") or counts["tested"]]):
             return None
         name = str(numbers["worst_class"])
-        place = list(found["names"]).index(name)
+        position = list(counts["names"]).index(name)
         return WorstClass(
             truncate(name, _LONGEST),
             float(numbers["worst_accuracy"]),
-            int(found["right"][place]),
-            int(found["tested"][place]),
+            int(counts["right"][position]),
+            int(counts["tested"][position]),
             float(numbers["balanced_accuracy"]),
         )
-    except (KeyError, IndexError, TypeError, ValueError):  # made elsewhere, in another form
+    except (KeyError, IndexError, TypeError, ValueError):  # written elsewhere, in another form
         return None
 
 
 def class_line(results: Sequence[Measured]) -> str | None:
-    """Say which class is the worst, in runs whose classes differ in size; None for others.
+    """Describe the worst class of runs whose classes differ in size; None for others.
 
     Args:
         results: One run, or runs that differ in their seed.
     """
-    found = [(one, result.seed) for result in results if (one := worst_class(result)) is not None]
-    if not found:
+    worst_classes = [
+        (worst_of_run, result.seed)
+        for result in results
+        if (worst_of_run := worst_class(result)) is not None
+    ]
+    if not worst_classes:
         return None
-    worst, seed = min(found, key=lambda pair: pair[0].accuracy)
-    balanced = sum(one.balanced for one, _ in found) / len(found)
+    worst, seed = min(worst_classes, key=lambda pair: pair[0].accuracy)
+    balanced = sum(worst_of_run.balanced for worst_of_run, _ in worst_classes) / len(worst_classes)
     of_seed = f", seed {seed}" if len(results) > 1 else ""
     return (
         f"worst class: {worst.name} {worst.accuracy:.3f} ({worst.right} of {worst.tested} "
@@ -122,10 +126,10 @@ def class_line(results: Sequence[Measured]) -> str | None:
 
 
 def listed_counts(counts: Mapping[int, int], names: Mapping[int, str]) -> str:
-    """Return the numbers of samples, the largest first; of many classes the first and last."""
+    """Return the numbers of samples, the largest first; abbreviate many classes."""
     order = sorted(counts, key=lambda unit: -counts[unit])
-    words = [f"{truncate(names.get(u, str(u)), _LONGEST)} {counts[u]:,}" for u in order]
-    if len(words) > _SHOWN:
+    labels = [f"{truncate(names.get(u, str(u)), _LONGEST)} {counts[u]:,}" for u in order]
+    if len(labels) > _SHOWN:
         half = _SHOWN // 2
-        words = [*words[:half], f"... ({len(words) - _SHOWN} more)", *words[-half:]]
-    return ", ".join(words)
+        labels = [*labels[:half], f"... ({len(labels) - _SHOWN} more)", *labels[-half:]]
+    return ", ".join(labels)

@@ -1,9 +1,9 @@
-"""What came of every episode of a run, as results.json keeps it under ``measured.rollouts``.
+"""The outcomes of a run's episodes, as results.json keeps them under ``measured.rollouts``.
 
-Rows and columns are those of the matrix. Successes of a cell are a text of zeros and ones in the
-order of the episodes' numbers, what else was measured (``progress``, ``q``) a list of numbers. Each
-task has the identity of its episodes: where two runs have the same, their episodes of a number
-began in the same state, and can be compared one by one.
+Rows and columns are those of the matrix. A cell's successes are a string of zeros and ones in the
+order of the episodes' numbers; other measures (``progress``, ``q``) are lists of numbers. Each task
+has the identity of its episodes: if it is equal in two runs, episodes of the same number began in
+the same state and can be compared one by one.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _DIGITS = 6
 
 
 class Measured(Protocol):
-    """What of a :class:`clframe.Result` is needed here."""
+    """The parts of a :class:`clframe.Result` that are needed here."""
 
     matrix: AccuracyMatrix
     measured: dict[str, dict[str, Any]]
@@ -32,10 +32,10 @@ class CellOutcomes:
     """The episodes of one cell of the matrix.
 
     Args:
-        identity: Of the episodes.
-        success: Whether each reached its goal, by number.
-        measures: What else was measured of each, by name; NaN where it was not.
-        stopped: Why the cell took fewer episodes than planned; empty where it took all.
+        identity: The identity of the episodes.
+        success: Whether each episode reached its goal, by number.
+        measures: Other measures of each episode, by name; NaN if missing.
+        stopped: Why the cell used fewer episodes than planned; empty if it used all.
     """
 
     identity: str
@@ -47,17 +47,17 @@ class CellOutcomes:
 def outcomes_json(
     columns: Sequence[str], rows: Sequence[Mapping[str, Mapping[str, Any]]]
 ) -> dict[str, Any] | None:
-    """The form of results.json; None where no episode was run.
+    """Return the form of results.json, or None if no episode was run.
 
     Args:
-        columns: Of the matrix.
-        rows: By row and task: ``identity``, ``values`` by name and episode, maybe ``stopped``.
+        columns: The matrix's columns.
+        rows: By row and task: ``identity``, ``values`` by name and episode, optionally ``stopped``.
     """
     cells = [cell for row in rows for cell in row.values()]
     if not cells:
         return None
     names = dict.fromkeys(name for cell in cells for name in cell["values"])
-    found: dict[str, Any] = {
+    outcomes: dict[str, Any] = {
         "episodes": {task: cell["identity"] for row in rows for task, cell in row.items()},
         SUCCESS: [
             ["".join(str(int(x)) for x in row[c]["values"][SUCCESS]) if c in row else None
@@ -67,32 +67,32 @@ def outcomes_json(
     }  # fmt: skip
     for name in names:
         if name != SUCCESS:
-            found[name] = [
+            outcomes[name] = [
                 [[_short(x) for x in row[c]["values"][name]] if c in row else None for c in columns]
                 for row in rows
             ]
     if any("stopped" in cell for cell in cells):
-        found["stopped"] = [[row.get(c, {}).get("stopped") for c in columns] for row in rows]
-    return found
+        outcomes["stopped"] = [[row.get(c, {}).get("stopped") for c in columns] for row in rows]
+    return outcomes
 
 
 def _short(value: float) -> float | int | None:
-    """A number in few characters."""
+    """Round a number so that it needs few characters."""
     if not math.isfinite(value):
         return None
     return int(value) if value == int(value) else round(value, _DIGITS)
 
 
 def outcomes_of(result: Measured) -> dict[tuple[int, int], CellOutcomes]:
-    """The episodes of a run by row and column of its matrix; empty where none were kept.
+    """Return a run's episodes by row and column of its matrix; empty if none were kept.
 
-    What has another shape, in a file that somebody else wrote, is passed over.
+    Entries of another form, in files from elsewhere, are ignored.
     """
     kept = result.measured.get(NAME, {})
     identities, success = kept.get("episodes"), kept.get(SUCCESS)
     if not isinstance(identities, dict) or not isinstance(success, list):
         return {}
-    found: dict[tuple[int, int], CellOutcomes] = {}
+    outcomes: dict[tuple[int, int], CellOutcomes] = {}
     others = [name for name in kept if name not in ("episodes", SUCCESS, "stopped")]
     for i, row in enumerate(success[: len(result.matrix.rows)]):
         for j, text in enumerate(row if isinstance(row, list) else ()):
@@ -108,16 +108,16 @@ def outcomes_of(result: Measured) -> dict[tuple[int, int], CellOutcomes]:
                     measures[name] = tuple(
                         float(x) if isinstance(x, int | float) else math.nan for x in values
                     )
-            found[i, j] = CellOutcomes(
+            outcomes[i, j] = CellOutcomes(
                 str(identities.get(result.matrix.columns[j], "")),
                 tuple(letter == "1" for letter in text),
                 measures,
                 stopped if isinstance(stopped, dict) else {},
             )
-    return found
+    return outcomes
 
 
 def _at(table: Any, row: int, column: int) -> Any:
-    """A cell of nested lists; None where there is none."""
+    """Return a cell of nested lists, or None if it does not exist."""
     line = table[row] if isinstance(table, list) and row < len(table) else None
     return line[column] if isinstance(line, list) and column < len(line) else None

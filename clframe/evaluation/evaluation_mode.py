@@ -1,4 +1,4 @@
-"""Measuring in the midst of training, so that training goes on as if nothing had been measured."""
+"""Evaluate during training without affecting training."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 @contextlib.contextmanager
 def evaluation_mode(learner: Learner) -> Iterator[None]:
-    """Evaluation mode, without gradients; afterwards everything is as it was before.
+    """Switch to evaluation mode without gradients, and restore everything afterwards.
 
-    Restored are the mode of every module (so that batch statistics and dropout go on as they were,
-    frozen layers included), all random generators, and the task that gated layers look at. What is
-    done in here counts as evaluation in the run's timing.
+    This restores the mode of every module (so that batch statistics and dropout continue, including
+    frozen layers), all random generators, and the task of gated layers. Time in this context counts
+    as evaluation in the run's timing.
     """
     modes = [(module, module.training) for module in learner.modules()]
     device, task = learner.engine.device, learner.current_task

@@ -43,6 +43,6 @@ class EvaluationSettings:
             at_least(getattr(self, name), 1, f"evaluation.{name}")
         if self.evaluate_samples is not None and self.evaluate_every_n_steps is None:
             raise SettingError(
-                f"evaluation.evaluate_samples={self.evaluate_samples} is for measurements within "
-                "training: set evaluation.evaluate_every_n_steps, too, or leave it out"
+                f"evaluation.evaluate_samples={self.evaluate_samples} is for evaluations within "
+                "training; also set evaluation.evaluate_every_n_steps, or remove it"
             )

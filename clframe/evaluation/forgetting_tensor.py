@@ -1,7 +1,7 @@
-"""The forgetting tensor: the matrix with two more dimensions, what is perturbed and how far.
+"""The forgetting tensor: the matrix with two more dimensions, perturbation axis and level.
 
-An evaluator fills it by naming measures ``MEASURE@AXIS=LEVEL`` beside the one that fills the
-matrix, as in ``{"success": 1.0, "success@camera=0.5": 0.4}``. Level 0 is the matrix itself.
+An evaluator fills it with measures named ``MEASURE@AXIS=LEVEL``, in addition to the one that fills
+the matrix, as in ``{"success": 1.0, "success@camera=0.5": 0.4}``. Level 0 is the matrix itself.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Cell = dict[tuple[str, float], float]
 
 
 def perturbed_measure(measure: str, axis: str, level: float) -> str:
-    """The name of a measure under a perturbation.
+    """Return the name of a measure under a perturbation.
 
     >>> perturbed_measure("success", "camera", 0.5)
     'success@camera=0.5'
@@ -47,36 +47,36 @@ class ForgettingTensor:
         self._entries = Entries(3)
 
     def add_row(self, results: Mapping[str, Mapping[str, float]]) -> None:
-        """Append what was measured of each task under perturbations; the rest stays unknown."""
+        """Append each task's measures under perturbations; missing values stay unknown."""
         self._add([_cell(results.get(column, {})) for column in self.columns])
 
     def _add(self, cells: Sequence[Cell]) -> None:
         """Append a row with one cell per column."""
-        places, values = [], []
+        positions, values = [], []
         for column, cell in enumerate(cells):
             for key, value in cell.items():
-                places.append((self._rows, column, self._keys.setdefault(key, len(self._keys))))
+                positions.append((self._rows, column, self._keys.setdefault(key, len(self._keys))))
                 values.append(value)
-        self._entries.append(places, values)
+        self._entries.append(positions, values)
         self._rows += 1
 
     def __bool__(self) -> bool:
-        """Whether anything was measured under perturbations."""
+        """Return whether anything was measured under perturbations."""
         return bool(self._keys)
 
     @property
     def axes(self) -> list[str]:
-        """What was perturbed, in the order in which it was measured."""
+        """The perturbation axes, in the order of measurement."""
         return list(dict.fromkeys(axis for axis, _ in self._keys))
 
     @property
     def levels(self) -> list[float]:
-        """How far, ascending."""
+        """The levels, ascending."""
         return sorted({level for _, level in self._keys})
 
     @property
     def values(self) -> npt.NDArray[np.float64]:
-        """By row, column, axis and level; NaN where nothing was measured."""
+        """The values by row, column, axis and level; NaN if not measured."""
         axes, levels = self.axes, self.levels
         dense = np.full((self._rows, len(self.columns), len(axes), len(levels)), np.nan)
         if self._keys:
@@ -86,7 +86,7 @@ class ForgettingTensor:
         return dense
 
     def state_dict(self) -> dict[str, Any]:
-        """The form of a checkpoint: cells that were measured, as arrays."""
+        """Return the form of a checkpoint: the measured cells, as arrays."""
         keys = [[axis, level] for axis, level in self._keys]
         return {"rows": self._rows, "keys": keys, **self._entries.state_dict()}
 
@@ -100,14 +100,14 @@ class ForgettingTensor:
         return tensor
 
     def to_json(self) -> dict[str, Any]:
-        """The form of results.json: unknown cells are null."""
+        """Return the form of results.json: unknown cells are null."""
         values = self.values
-        known = values.astype(object)
-        known[np.isnan(values)] = None
-        return {"axes": self.axes, "levels": self.levels, "values": known.tolist()}
+        cells = values.astype(object)
+        cells[np.isnan(values)] = None
+        return {"axes": self.axes, "levels": self.levels, "values": cells.tolist()}
 
     def with_columns(self, columns: Sequence[str]) -> ForgettingTensor:
-        """The same with other columns, by their names; what is not known of one stays unknown."""
+        """Return the tensor with other columns, by name; missing values stay unknown."""
         other = ForgettingTensor(columns)
         keys, cells = list(self._keys), dict[tuple[int, str], Cell]()
         for (row, column, key), value in zip(
@@ -134,12 +134,12 @@ class ForgettingTensor:
 
 
 def _cell(measures: Mapping[str, float]) -> Cell:
-    """The values of the first measure under perturbations."""
+    """Return the values of the first measure under perturbations."""
     first = next(iter(measures), "")
-    found: Cell = {}
+    cell: Cell = {}
     for name, value in measures.items():
-        measure, at, place = name.partition("@")
-        axis, equals, level = place.partition("=")
+        measure, at, perturbation = name.partition("@")
+        axis, equals, level = perturbation.partition("=")
         if measure == first and at and equals:
-            found[axis, float(level)] = float(value)
-    return found
+            cell[axis, float(level)] = float(value)
+    return cell

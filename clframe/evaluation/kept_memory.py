@@ -1,4 +1,4 @@
-"""What a strategy keeps of the past, in samples and bytes."""
+"""Measure what a strategy keeps of the past, in samples and bytes."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 _BUILT_IN = "clframe.plugins.builtin"
 _DEEP = 12
-"""Objects within objects that are looked into."""
+"""Largest depth of nested objects to search."""
 
 
 def methods_of(learner: Learner) -> list[Plugin]:
-    """Return the strategy's plugins, without those that every run has and those that measure."""
+    """Return the strategy's plugins, without built-in ones and evaluators."""
     return [
         plugin
         for plugin in learner.plugins.ordered
@@ -34,9 +34,9 @@ def methods_of(learner: Learner) -> list[Plugin]:
 def kept_memory(learner: Learner) -> dict[str, int]:
     """Return the samples and bytes that a run's strategy keeps between experiences.
 
-    Bytes are those of the tensors in the plugins' saved state: buffers, importances, sums. A method
-    that goes back to the data of earlier experiences keeps all of it (``Plugin.revisited_data``).
-    Empty where several processes share the memory.
+    Bytes count the tensors in the plugins' saved state: buffers, importances, sums. A method that
+    revisits the data of earlier experiences keeps all of it (``Plugin.revisited_data``). The result
+    is empty if several processes share the memory.
     """
     if learner.engine.world_size > 1:
         return {}
@@ -49,21 +49,21 @@ def kept_memory(learner: Learner) -> dict[str, int]:
 
 
 def _samples_in(value: Any, visited: set[int], depth: int) -> int:
-    """Count the samples of all buffers that can be reached from a value."""
+    """Count the samples of all buffers reachable from a value."""
     if isinstance(value, Buffer):
-        known = id(value) in visited
+        counted = id(value) in visited
         visited.add(id(value))
-        return 0 if known else len(value)
+        return 0 if counted else len(value)
     return sum(_samples_in(item, visited, depth - 1) for item in _inside(value, visited, depth))
 
 
 def _data_bytes(parts: Iterable[Data]) -> int:
-    """Return the bytes of data as it is stored, from the size of one sample."""
+    """Return the bytes of stored data, from the size of one sample."""
     total = 0
     for data in parts:
-        if len(data) and data.repeatable:  # else its samples are made when they are asked for
-            one = tensors_of(data.gather(torch.tensor([0], device=data.labels.device)))
-            total += len(data) * (sum(tensor.nbytes for tensor in one) + 8)
+        if len(data) and data.repeatable:  # otherwise samples are created on request
+            sample = tensors_of(data.gather(torch.tensor([0], device=data.labels.device)))
+            total += len(data) * (sum(tensor.nbytes for tensor in sample) + 8)
     return total
 
 
@@ -80,8 +80,8 @@ def bytes_in(value: Any, known: set[tuple[Any, ...]]) -> int:
     56
 
     Args:
-        value: Anything; what is in its attributes, entries and modules counts.
-        known: Tensors that do not count; those found are added.
+        value: Any object; its attributes, entries and modules count.
+        known: Tensors that do not count; new ones are added.
     """
     total = 0
     for tensor in _tensors(value, set(), _DEEP):
@@ -93,14 +93,14 @@ def bytes_in(value: Any, known: set[tuple[Any, ...]]) -> int:
 
 
 def _key(tensor: Tensor | np.ndarray[Any, Any]) -> tuple[Any, ...]:
-    """Tells tensors in memory apart; views of one part count as one."""
+    """Return a key that identifies a tensor in memory; views of one part count as one."""
     if isinstance(tensor, np.ndarray):
         return (tensor.ctypes.data, tensor.nbytes)
     return (str(tensor.device), tensor.data_ptr() or id(tensor), tensor.nbytes)
 
 
 def _tensors(value: Any, visited: set[int], depth: int) -> Iterator[Tensor | np.ndarray[Any, Any]]:
-    """Yield every tensor and array that can be reached from a value through plain objects."""
+    """Yield every tensor and array reachable from a value through plain objects."""
     if isinstance(value, Tensor | np.ndarray):
         yield value
         return
@@ -109,7 +109,7 @@ def _tensors(value: Any, visited: set[int], depth: int) -> Iterator[Tensor | np.
 
 
 def _inside(value: Any, visited: set[int], depth: int) -> list[Any]:
-    """Return what is in an object's attributes, entries or modules, the first time it is met."""
+    """Return an object's attributes, entries or modules at the first visit."""
     if depth == 0 or id(value) in visited or value is None:
         return []
     is_code = callable(value) and not isinstance(value, nn.Module)

@@ -1,4 +1,4 @@
-"""Any timm backbone by name, as features under our head."""
+"""Any timm backbone by name, as features before our head."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ DepthMode = Literal["channel", "separate"]
 
 
 def is_backbone(name: str) -> bool:
-    """Whether timm has a model of that name."""
+    """Return whether timm has a model of that name."""
     import timm
 
     return name in timm.list_models()
 
 
 class Resize(nn.Module):
-    """Scales images to a side.
+    """Scales images to a fixed side.
 
     Args:
-        side: Pixels.
+        side: The side in pixels.
     """
 
     def __init__(self, side: int) -> None:
@@ -41,7 +41,7 @@ class Resize(nn.Module):
         self.side = side
 
     def forward(self, x: Tensor) -> Tensor:
-        """The images in that size."""
+        """Return the scaled images."""
         sides = (self.side, self.side)
         return functional.interpolate(x, sides, mode="bilinear", antialias=True)
 
@@ -53,19 +53,19 @@ def make_body(
     depth_stem: DepthMode = "channel",
     weights: str | None = None,
 ) -> tuple[nn.Module, int]:
-    """A timm network without its head, and how many features it gives.
+    """Return a timm network without its head, and its number of features.
 
     Args:
-        name: timm's name.
+        name: timm's name of the network.
         input_shape: Channels, height and width.
-        pretrained: Load weights; inputs in 0..1 are then normalized as these weights want it.
-        depth_stem: What becomes of a fourth channel; see :func:`backbone`.
-        weights: A file of weights, which are put in instead; inputs are then normalized, too.
+        pretrained: Load weights, and normalize inputs in 0..1 as these weights expect.
+        depth_stem: How to use a fourth channel; see :func:`backbone`.
+        weights: A file of weights to load instead; inputs are then normalized too.
     """
     import timm
 
     if weights is not None and pretrained:
-        raise SettingError("model.weights and model.pretrained=true both name weights: leave one")
+        raise SettingError("model.weights and model.pretrained=true both load weights; remove one")
 
     if not is_backbone(name):
         raise SettingError(
@@ -74,7 +74,7 @@ def make_body(
         )
     if len(input_shape) != 3:
         raise SettingError(
-            f"model '{name}' takes images (channels, height, width), got {input_shape}"
+            f"model '{name}' needs images (channels, height, width), got {input_shape}"
         )
     with_depth = input_shape[0] == COLORS + 1
     if depth_stem == "separate" and not with_depth:
@@ -82,7 +82,7 @@ def make_body(
             "model.depth_stem=separate needs inputs of four channels, colors and depth, got "
             f"{tuple(input_shape)}"
         )
-    # timm fits weights to four channels by giving every channel a share; ours keep the colors.
+    # timm spreads weights over four channels; our adaptation keeps the colors' weights.
     special = with_depth and (pretrained or depth_stem == "separate")
     try:
         body = _create(name, COLORS if special else input_shape[0], input_shape[1:], pretrained)
@@ -96,9 +96,9 @@ def make_body(
         raise
     except Exception as error:
         which = f"model '{name}' " + ("with pretrained weights " if pretrained else "")
-        own = "; put a file of them anywhere and name it in model.weights" if pretrained else ""
+        own = "; download a file of weights and set model.weights to it" if pretrained else ""
         raise SettingError(
-            f"{which}cannot be made for inputs of shape {input_shape}: {_line(error)}{own}"
+            f"cannot create {which}for inputs of shape {input_shape}: {_line(error)}{own}"
         ) from error
     try:
         with torch.no_grad():
@@ -107,7 +107,7 @@ def make_body(
             body.train()
     except Exception as error:
         raise SettingError(
-            f"model '{name}' does not take inputs of shape {input_shape}: {_line(error)}"
+            f"model '{name}' does not accept inputs of shape {input_shape}: {_line(error)}"
         ) from error
     return body, width
 
@@ -121,12 +121,12 @@ def _create(name: str, channels: int, size: tuple[int, ...], pretrained: bool) -
         options.update(pretrained=False, num_classes=1000)
     elif packaged:
         raise SettingError(
-            f"the packaged weights of '{name}' take images of three channels, or four with depth, "
-            f"got {channels}: set model.pretrained=false"
+            f"the packaged weights of '{name}' need images of three channels, or four with depth, "
+            f"got {channels}; set model.pretrained=false"
         )
     try:
         body: nn.Module = timm.create_model(name, img_size=size, **options)
-    except TypeError:  # most convolutional networks take any size and have no such argument
+    except TypeError:  # most convolutional networks accept any size and lack this argument
         body = timm.create_model(name, **options)
     if packaged:
         load_packaged(body, name)
@@ -142,7 +142,7 @@ def _normalize(body: nn.Module, name: str, channels: int) -> Normalize:
 
 
 def _line(error: Exception) -> str:
-    """The first line of a library's message."""
+    """Return the first line of a library's message."""
     return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
@@ -155,21 +155,21 @@ def backbone(
     weights: str | None = None,
     size: int | None = None,
 ) -> Classifier:
-    """A timm backbone by its name, with a fresh head (``model=resnet18`` is short for it).
+    """A timm backbone by name, with a new head (``model=resnet18`` is short for it).
 
     Args:
         input_shape: Channels, height and width; any number of channels.
         n_outputs: Output units.
-        backbone: timm's name.
-        pretrained: Load pretrained weights: those of an installed package for
-            tf_efficientnet_lite0 (the extra ``pretrained``), else timm's, which need the network or
-            timm's cache. Inputs in 0..1 are then normalized as the weights want it.
-        depth_stem: Inputs of colors and depth: a fourth input ``channel`` of the first convolution
-            (with pretrained weights the colors keep theirs, depth gets their mean), or a
-            ``separate`` first layer for depth whose output is added to that of the colors.
-        weights: A file of weights of this backbone, as timm names them: safetensors, or one that
+        backbone: timm's name of the backbone.
+        pretrained: Load pretrained weights: for tf_efficientnet_lite0 from an installed package
+            (the extra ``pretrained``), otherwise timm's, from the network or timm's cache. Inputs
+            in 0..1 are then normalized as the weights expect.
+        depth_stem: For inputs of colors and depth: a fourth ``channel`` of the first convolution
+            (with pretrained weights, colors keep theirs and depth gets their mean), or a
+            ``separate`` first layer for depth, whose output is added to that of the colors.
+        weights: A file of weights of this backbone with timm's names: safetensors, or a file that
             ``torch.load(weights_only=True)`` reads. Inputs are normalized as for timm's own.
-        size: Scale images to this side first; None leaves them.
+        size: Scale images to this side first; None does not scale them.
     """
     at_least(size, 1, "model.size")
     shape = input_shape
@@ -183,5 +183,5 @@ def backbone(
 
 @hookimpl
 def register(registry: Registry) -> None:
-    """Add the model."""
+    """Register the model."""
     registry.add("model", "timm", backbone)

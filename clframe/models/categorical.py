@@ -1,9 +1,9 @@
 """A policy that chooses: a perceptron with one logit for each choice.
 
-Where the inputs say which choices are possible, the others hold the lowest number of their type, as
-outputs that do not compete do everywhere: their probability is exactly 0, and cross-entropy,
-entropy and divergence stay finite. The mask travels behind the features, so that whoever has these
-has all that the head needs.
+If the inputs tell which choices are possible, the logits of the others are the lowest number of
+their type, as for all masked outputs: their probability is exactly 0, and cross-entropy, entropy
+and divergence stay finite. The mask is appended to the features, so that the features contain all
+inputs of the head.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 
 
 class MaskedFeatures(nn.Module):
-    """Features, followed by the numbers of the inputs that say what is possible.
+    """Features, followed by the mask of possible choices from the inputs.
 
     Args:
         features: Maps inputs to one vector per sample.
-        mask: Which numbers these are.
+        mask: Position of the mask in the inputs.
     """
 
     def __init__(self, features: nn.Module, mask: slice) -> None:
@@ -39,7 +39,7 @@ class MaskedFeatures(nn.Module):
         self.features, self.mask = features, mask
 
     def forward(self, x: Tensor) -> Tensor:
-        """Features, then the mask."""
+        """Return features, then the mask."""
         hidden: Tensor = self.features(x)
         return torch.cat([hidden, x.flatten(1)[:, self.mask].to(hidden.dtype)], 1)
 
@@ -49,7 +49,7 @@ class MaskedLinear(nn.Module):
 
     Args:
         n_features: Length of the features without the mask.
-        n_outputs: Choices.
+        n_outputs: Number of choices.
     """
 
     def __init__(self, n_features: int, n_outputs: int) -> None:
@@ -58,7 +58,7 @@ class MaskedLinear(nn.Module):
         self.n_outputs = n_outputs
 
     def forward(self, features: Tensor) -> Tensor:
-        """Logits of what is possible."""
+        """Return the logits of possible choices."""
         hidden, mask = features[:, : -self.n_outputs], features[:, -self.n_outputs :]
         return possible(self.linear(hidden), mask)
 
@@ -67,13 +67,13 @@ class MaskedTaskHeads(TaskHeads):
     """A head for each task, for features that end with the task's code and then a mask."""
 
     def forward(self, features: Tensor) -> Tensor:
-        """Logits of what is possible, by each sample's own head."""
+        """Return the logits of possible choices, by each sample's own head."""
         coded, mask = features[:, : -self.n_outputs], features[:, -self.n_outputs :]
         return possible(super().forward(coded), mask)
 
 
 def possible(logits: Tensor, mask: Tensor) -> Tensor:
-    """The logits, with the lowest number of their type where the mask is 0."""
+    """Return the logits, with the lowest number of their type where the mask is 0."""
     return logits.masked_fill(mask < 0.5, torch.finfo(logits.dtype).min)
 
 
@@ -83,11 +83,11 @@ class CategoricalPolicy(PerceptronPolicy):
     Args:
         features: Maps inputs to one vector per sample.
         n_features: The length of that vector.
-        n_choices: How many there are.
-        body: How the hidden layers are made; a value network's are made so, too.
-        n_tasks: How many heads; None for one that all tasks share.
-        mask: Which numbers of the inputs are 1 for a possible choice and 0 for another; None where
-            all are always possible.
+        n_choices: Number of choices.
+        body: The configuration of the hidden layers, also used for a value network.
+        n_tasks: Number of heads; None for one that all tasks share.
+        mask: The inputs that are 1 for a possible choice and 0 for another; None if all choices are
+            always possible.
     """
 
     categorical = True
@@ -115,45 +115,45 @@ class CategoricalPolicy(PerceptronPolicy):
             self.head = head
 
     def sample(self, outputs: Tensor, generator: torch.Generator) -> Tensor:
-        """Choices, drawn with their probabilities."""
+        """Sample choices by their probabilities."""
         return torch.multinomial(outputs.softmax(-1), 1, generator=generator).squeeze(1)
 
     def act_on(self, drawn: Tensor) -> Tensor:
-        """What an environment is given for what was drawn: the choice."""
+        """Return the environment's action for a sample: the choice."""
         return drawn
 
     def log_prob(self, outputs: Tensor, drawn: Tensor) -> Tensor:
-        """The log-probability of choices."""
+        """Return the log-probability of choices."""
         return outputs.log_softmax(-1).gather(1, drawn[:, None]).squeeze(1)
 
     def entropy(self, outputs: Tensor) -> Tensor:
-        """Of the choice among what is possible."""
+        """Return the entropy over possible choices."""
         logs = outputs.log_softmax(-1)
         return -(logs.exp() * logs).sum(-1)
 
     def law(self, outputs: Tensor) -> Tensor:
-        """What :meth:`action_loss` clones: the logits."""
+        """Return the labels for :meth:`action_loss`: the logits."""
         return outputs
 
     def action_of(self, outputs: Tensor, generator: torch.Generator) -> Tensor:
-        """The most likely choice: how a policy is measured."""
+        """Return the most likely choice, which evaluation uses."""
         return outputs.argmax(-1)
 
     def action_loss(self, outputs: Tensor, targets: Tensor) -> Tensor:
-        """Cloning, mean over samples.
+        """Return the loss of cloning, mean over samples.
 
-        Targets that are whole numbers are choices, learned by cross-entropy. Others are the logits
-        of another policy: ``KL(old || new) = sum_c p_old (log p_old - log p_new)``.
+        Integer targets are choices, learned by cross-entropy. Others are the logits of another
+        policy: ``KL(old || new) = sum_c p_old (log p_old - log p_new)``.
         """
         if targets.is_floating_point():
             if targets.shape != outputs.shape:
                 raise SettingError(
                     f"model=categorical clones choices, or policies by their {self.n_choices} "
-                    f"logits, but the labels are of shape {tuple(targets.shape[1:])}: choose "
-                    "model=policy for actions that are numbers"
+                    f"logits, but the labels have the shape {tuple(targets.shape[1:])}; choose "
+                    "model=policy for numeric actions"
                 )
             old, new = targets.log_softmax(-1), outputs.log_softmax(-1)
-            # What was impossible has the probability 0, and a log-probability that is finite.
+            # An impossible choice has the probability 0 and a finite log-probability.
             return (old.exp() * (old - new)).sum(-1).mean()
         return functional.cross_entropy(outputs, targets)
 
@@ -170,15 +170,15 @@ def categorical(
     """A perceptron that chooses one of several actions, among those that are possible.
 
     Args:
-        input_shape: Of one sample; flattened.
-        n_outputs: Choices.
+        input_shape: Shape of one sample, which is flattened.
+        n_outputs: Number of choices.
         hidden: Width of each hidden layer.
-        layer_norm: Normalise the first hidden layer and squash it by tanh, as in Continual World.
-        heads: ``shared``: one output layer. ``task``: one for each task of the stream, chosen by
-            the task's index, whether or not the inputs tell the task.
-        activation: Of the hidden layers.
-        stream: Says that actions are choices, which numbers of the inputs are the mask, and how
-            many tasks there are.
+        layer_norm: Normalise the first hidden layer and apply tanh to it, as in Continual World.
+        heads: ``shared``: one output layer. ``task``: one per task of the stream, selected by the
+            task's index even if the inputs do not include the task.
+        activation: The activation of the hidden layers.
+        stream: Its actions must be choices; provides the position of the mask in the inputs and the
+            number of tasks.
     """
     n_tasks = None if heads == "shared" else len(robot_stream(stream, "model.heads=task").tasks)
     width = math.prod(input_shape)
@@ -190,25 +190,25 @@ def categorical(
 
 
 def mask_of(stream: Stream, n_inputs: int, n_choices: int) -> slice | None:
-    """Where a stream's inputs say which choices are possible; refuses one that has no choices."""
+    """Return the position of the mask in a stream's inputs; reject a stream without choices."""
     robot = robot_stream(stream, "model=categorical")
     if not robot.discrete:
         raise SettingError(
             f"model=categorical chooses among actions, but those of stream '{stream.name}' are "
-            f"{n_choices} numbers: choose model=policy or model=actor"
+            f"{n_choices} numbers; choose model=policy or model=actor"
         )
     if robot.mask is None:
         return None
-    places = range(*robot.mask.indices(n_inputs))
-    if len(places) != n_choices or places.step != 1:
+    positions = range(*robot.mask.indices(n_inputs))
+    if len(positions) != n_choices or positions.step != 1:
         raise SettingError(
-            f"stream '{stream.name}' has {n_choices} choices, but its mask is {len(places)} of the "
-            f"{n_inputs} inputs: it needs one number for each choice, side by side"
+            f"stream '{stream.name}' has {n_choices} choices, but its mask is {len(positions)} "
+            f"of the {n_inputs} inputs; it needs one adjacent number for each choice"
         )
-    return slice(places.start, places.stop)
+    return slice(positions.start, positions.stop)
 
 
 @hookimpl
 def register(registry: Registry) -> None:
-    """Add the model."""
+    """Register the model."""
     registry.add("model", "categorical", categorical)

@@ -1,7 +1,7 @@
 """The shape all our classifiers share: features, then a linear head.
 
-One linear layer serves all scenarios. In the task-incremental one each task owns a block of its
-rows and the learner shuts the others, which is a head per task without a module per task.
+One linear layer serves all scenarios. In the task-incremental one, each task owns a block of its
+rows and the learner masks the others, which is a head per task without a module per task.
 """
 
 from __future__ import annotations
@@ -27,6 +27,6 @@ class Classifier(nn.Module):
         self.head = nn.Linear(n_features, n_outputs)
 
     def forward(self, x: Any) -> Tensor:
-        """One logit per output unit."""
+        """Return one logit per output unit."""
         logits: Tensor = self.head(self.features(x))
         return logits

@@ -31,18 +31,18 @@ def cnn(
     Args:
         input_shape: Channels, height and width.
         n_outputs: Output units.
-        channels: Of each block.
+        channels: Channels of each block.
         features: Width of the hidden layer.
         norm: Normalization after each convolution: none, ``batch`` (the same as true) or ``group``
-            (up to eight groups of channels; holds no running statistics of past data).
-        down: Halve by 2x2 max-pooling after the convolution, or by a ``stride`` of 2 in it, which
-            costs a quarter.
+            (up to eight groups of channels, without running statistics of past data).
+        down: Halve by 2x2 max-pooling after the convolution, or by its ``stride`` of 2, which costs
+            a quarter.
         kernel: Side of the convolutions, an odd number.
     """
     if len(input_shape) != 3:
-        raise SettingError(f"model 'cnn' takes images (channels, height, width), got {input_shape}")
+        raise SettingError(f"model 'cnn' needs images (channels, height, width), got {input_shape}")
     if kernel < 1 or kernel % 2 == 0:
-        raise SettingError(f"model.kernel must be an odd number from 1 on, got {kernel!r}")
+        raise SettingError(f"model.kernel must be a positive odd number, got {kernel!r}")
     for count in channels:
         at_least(count, 1, "model.channels")
     at_least(features, 1, "model.features")
@@ -78,5 +78,5 @@ def cnn(
 
 @hookimpl
 def register(registry: Registry) -> None:
-    """Add the model."""
+    """Register the model."""
     registry.add("model", "cnn", cnn)

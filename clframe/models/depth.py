@@ -1,4 +1,4 @@
-"""How a network made for color images takes depth as a fourth channel."""
+"""Adapt a network for color images to depth as a fourth channel."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ COLORS = 3
 
 
 class Normalize(nn.Module):
-    """Shifts and scales channels in 0..1 to what pretrained weights were learned with.
+    """Normalizes channels in 0..1 as the pretrained weights expect.
 
     Channels that are not colors (depth) get the mean over the colors.
 
     Args:
-        channels: Of the inputs.
-        mean: Of each color.
-        std: Of each color.
+        channels: Number of input channels.
+        mean: The mean of each color.
+        std: The deviation of each color.
     """
 
     def __init__(self, channels: int, mean: tuple[float, ...], std: tuple[float, ...]) -> None:
@@ -32,15 +32,15 @@ class Normalize(nn.Module):
         self.std: Tensor
 
     def forward(self, x: Tensor) -> Tensor:
-        """The inputs in the units of the weights."""
+        """Return the normalized inputs."""
         return (x - self.mean) / self.std
 
 
 class DepthStem(nn.Module):
-    """A first layer for color beside one for depth; their outputs are added.
+    """A first layer for color plus a separate one for depth; their outputs are added.
 
-    The depth branch (convolution, batch normalization, ReLU) ends in a scale of each channel that
-    starts at zero: before training the network is exactly the color network.
+    The depth branch (convolution, batch normalization, ReLU) ends in a scale per channel that
+    starts at zero: before training, the network equals the color network.
 
     Args:
         color: The first convolution of a network for three channels.
@@ -49,7 +49,7 @@ class DepthStem(nn.Module):
     def __init__(self, color: nn.Conv2d) -> None:
         super().__init__()
         self.color = color
-        # The same class and settings, so that its output has the same size (TF's padding, too).
+        # The same class and settings, so that the output size is equal (also with TF's padding).
         self.depth = type(color)(
             1,
             color.out_channels,
@@ -61,24 +61,24 @@ class DepthStem(nn.Module):
         with torch.no_grad():
             self.depth.weight.copy_(color.weight.mean(1, keepdim=True))
         self.norm = nn.BatchNorm2d(color.out_channels)
-        # After the ReLU, so that it gets a gradient although it is zero.
+        # After the ReLU, so that it gets a gradient even at zero.
         self.scale = nn.Parameter(torch.zeros(1, color.out_channels, 1, 1))
 
     def forward(self, x: Tensor) -> Tensor:
-        """The first layer's output for colors and depth together."""
+        """Return the first layer's output for colors and depth together."""
         color: Tensor = self.color(x[:, :COLORS])
         depth: Tensor = self.norm(self.depth(x[:, COLORS:]))
         return color + self.scale * depth.relu()
 
 
 def first_convolution(body: nn.Module, backbone: str) -> tuple[str, nn.Conv2d]:
-    """The name and the module of a timm network's first convolution."""
+    """Return the name and the module of a timm network's first convolution."""
     config = getattr(body, "pretrained_cfg", None) or {}
     name = config.get("first_conv")
     layer = body.get_submodule(name) if isinstance(name, str) else None
     if not isinstance(layer, nn.Conv2d) or layer.in_channels != COLORS:
         raise SettingError(
-            f"model '{backbone}' has no single first convolution that depth could be added to: "
+            f"model '{backbone}' has no single first convolution to which depth can be added; "
             "choose another backbone, or a stream without depth"
         )
     assert isinstance(name, str)
@@ -86,9 +86,9 @@ def first_convolution(body: nn.Module, backbone: str) -> tuple[str, nn.Conv2d]:
 
 
 def widen(body: nn.Module, backbone: str) -> None:
-    """Give the first convolution a channel for depth whose weights are the mean of the colors'.
+    """Add a depth channel to the first convolution, with the mean of the colors' weights.
 
-    The colors keep theirs.
+    The colors keep their weights.
     """
     _, layer = first_convolution(body, backbone)
     weight = layer.weight.detach()
@@ -97,6 +97,6 @@ def widen(body: nn.Module, backbone: str) -> None:
 
 
 def add_stem(body: nn.Module, backbone: str) -> None:
-    """Put a :class:`DepthStem` in the place of the first convolution."""
+    """Replace the first convolution with a :class:`DepthStem`."""
     name, layer = first_convolution(body, backbone)
     body.set_submodule(name, DepthStem(layer))

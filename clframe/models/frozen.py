@@ -1,4 +1,4 @@
-"""A frozen backbone whose features are computed once; training then sees features only."""
+"""A frozen backbone whose features are computed once; training reads only features."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ if TYPE_CHECKING:
     from clframe.core.stream import Experience, Stream, Task
 
 _BATCH = 64
-"""Images that go through the backbone at a time."""
+"""Images per call of the backbone."""
 
 
 class Encoder:
-    """A backbone that never changes, and the features it gave, kept on disk.
+    """A frozen backbone, and a cache of its features on disk.
 
-    Not a module: it is not trained, saved in checkpoints or copied with teachers.
+    It is not a module: it is not trained, saved in checkpoints or copied with teachers.
 
     Args:
         body: The network.
-        width: How many features it gives.
-        size: Side that images are scaled to; None leaves them.
-        folder: Where features are kept; None keeps none.
+        width: Number of features.
+        size: Side to which images are scaled; None does not scale them.
+        folder: The folder of the cache; None does not cache.
     """
 
     def __init__(self, body: nn.Module, width: int, size: int | None, folder: Path | None) -> None:
@@ -57,7 +57,7 @@ class Encoder:
 
     @torch.no_grad()
     def __call__(self, x: Tensor) -> Tensor:
-        """The features of images."""
+        """Return the features of images."""
         if self.size is not None:
             side = (self.size, self.size)
             x = functional.interpolate(x, side, mode="bilinear", antialias=True)
@@ -66,17 +66,17 @@ class Encoder:
         return features
 
     def encode(self, data: Data, what: str, device: torch.device) -> TensorData:
-        """The data with features for inputs, read from the folder if they were computed before.
+        """Return the data with features as inputs, from the cache if it has them.
 
         Args:
-            data: Whose inputs are images.
+            data: Data whose inputs are images.
             what: The name of the data, for the progress bar.
-            device: To compute on.
+            device: The device to compute on.
         """
         if getattr(data.transform, "random", False):
             raise SettingError(
-                "model 'frozen' computes the features of each image once, but this stream changes "
-                "its images at random each time: use model=timm with strategy=linear_probe"
+                "model 'frozen' computes the features of each image once, but this stream "
+                "augments its images at random; use model=timm with strategy=linear_probe"
             )
         path = None
         features = None
@@ -92,16 +92,16 @@ class Encoder:
                 files.write_bytes(path, content.getvalue())
         return TensorData(features, data.labels, data.tasks, transform=keep_inputs)
 
-    def _compute(self, data: Data, what: str, device: torch.device) -> Tensor:
-        parts = []
-        with ProgressMeter(f"features {what}", len(data), "images") as meter:
+    def _compute(self, data: Data, name: str, device: torch.device) -> Tensor:
+        features = []
+        with ProgressMeter(f"features {name}", len(data), "images") as meter:
             for batch in data.batches(torch.arange(len(data)), _BATCH):
-                parts.append(self(batch.x.to(device)).cpu())
+                features.append(self(batch.x.to(device)).cpu())
                 meter.update(len(batch))
-        return torch.cat(parts)
+        return torch.cat(features)
 
     def _key(self, data: Data) -> str:
-        """Tells apart weights, scaling and the images as the backbone gets them."""
+        """Return a key for the weights, the scaling and the backbone's input images."""
         if not self._weights:
             weights = hashlib.blake2b(f"{self.size}".encode(), digest_size=16)
             for name, value in [*self.body.named_buffers(), *self.body.named_parameters()]:
@@ -115,12 +115,12 @@ class Encoder:
         return key.hexdigest()
 
     def _read(self, path: Path, n: int) -> Tensor | None:
-        """Features kept earlier; None where there are none or the file is damaged."""
+        """Return features from the cache, or None if they are missing or damaged."""
         try:
-            kept = np.load(path, allow_pickle=False)
+            features = np.load(path, allow_pickle=False)
         except (OSError, ValueError, EOFError):
             return None
-        return torch.from_numpy(kept) if kept.shape == (n, self.width) else None
+        return torch.from_numpy(features) if features.shape == (n, self.width) else None
 
 
 def _bytes(value: Tensor) -> memoryview:
@@ -128,11 +128,11 @@ def _bytes(value: Tensor) -> memoryview:
 
 
 class EncodedFeatures(nn.Module):
-    """What comes before the head: takes an encoder's features, or images.
+    """The layers before the head, which read an encoder's features or images.
 
     Args:
-        encoder: Gives the features of images.
-        layers: To be trained on them; may be empty.
+        encoder: Computes the features of images.
+        layers: Trainable layers on the features; may be empty.
     """
 
     def __init__(self, encoder: Encoder, layers: nn.Module) -> None:
@@ -141,7 +141,7 @@ class EncodedFeatures(nn.Module):
         self.layers = layers
 
     def forward(self, x: Tensor) -> Tensor:
-        """The inputs of the head."""
+        """Return the inputs of the head."""
         vectors: Tensor = self.layers(self.encoder(x) if x.ndim == 4 else x)
         return vectors
 
@@ -150,8 +150,8 @@ class Frozen(Model, Classifier):
     """A classifier on the features of an :class:`Encoder`.
 
     Args:
-        encoder: Gives the features.
-        trained: The classifier on features.
+        encoder: Computes the features.
+        trained: The classifier on the features.
     """
 
     def __init__(self, encoder: Encoder, trained: Classifier) -> None:
@@ -160,7 +160,7 @@ class Frozen(Model, Classifier):
         self.encoder = encoder
 
     def prepare_stream(self, stream: Stream, device: torch.device) -> Stream:
-        """The same stream with features for inputs, each data set encoded on first use."""
+        """Return the stream with features as inputs; each dataset is encoded on first use."""
 
         def once(item: Experience | Task) -> Callable[[], Data]:
             encoded: list[Data] = []
@@ -195,23 +195,23 @@ def frozen(
     hidden: list[int] | tuple[int, ...] = (),
     cache: bool = True,
 ) -> Frozen:
-    """A frozen timm backbone; only what follows its features is trained.
+    """A frozen timm backbone; only the layers after its features are trained.
 
-    Features of each data set are computed once, so a step costs as much as a linear layer. To
-    plugins the features are the inputs: replay stores them, generative replay generates them, EWC
-    and LwF hold the layers after them.
+    Features of each dataset are computed once, so a step costs as much as a linear layer. For
+    plugins, the features are the inputs: replay stores them, generative replay generates them, EWC
+    and LwF constrain the layers after them.
 
     Args:
         input_shape: Channels, height and width; a fourth channel is depth.
         n_outputs: Output units.
-        data_dir: The data folder; features are kept in its folder ``features``.
-        backbone: timm's name.
-        pretrained: Its weights: tf_efficientnet_lite0 has them in the extra ``pretrained``, others
-            need the network or timm's cache. False keeps random ones.
-        size: Scale images to this side first; larger is slower and, for weights learned on large
-            images, better. None leaves them.
+        data_dir: The data folder; its folder ``features`` caches features.
+        backbone: timm's name of the backbone.
+        pretrained: Load pretrained weights: for tf_efficientnet_lite0 from the extra
+            ``pretrained``, for others from the network or timm's cache. False uses random weights.
+        size: Scale images to this side first; larger is slower but better for weights that were
+            learned on large images. None does not scale them.
         hidden: Widths of layers between the features and the head, trained with it.
-        cache: Keep features on disk for further runs, by the checksum of weights and images.
+        cache: Keep features on disk for later runs, by the checksum of weights and images.
     """
     at_least(size, 1, "model.size")
     shape = input_shape
@@ -224,5 +224,5 @@ def frozen(
 
 @hookimpl
 def register(registry: Registry) -> None:
-    """Add the model."""
+    """Register the model."""
     registry.add("model", "frozen", frozen)

@@ -1,4 +1,4 @@
-"""An output layer for each task, chosen by the task's code at the end of the inputs."""
+"""An output layer per task, selected by the task's code at the end of the inputs."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from torch import Tensor, nn
 class CodedFeatures(nn.Module):
     """Maps inputs that end with the task's one-hot code to features that end with it.
 
-    The code is not shown to the layers inside: it only travels on to :class:`TaskHeads`, so that
-    whoever has the features has all that the head needs.
+    The layers inside do not see the code. It is only passed on to :class:`TaskHeads`, so that the
+    features contain all inputs of the head.
 
     Args:
         features: Maps inputs without the code to one vector per sample.
@@ -23,7 +23,7 @@ class CodedFeatures(nn.Module):
         self.n_tasks = n_tasks
 
     def forward(self, x: Tensor) -> Tensor:
-        """Features, then the code."""
+        """Return features, then the code."""
         x = x.flatten(1)
         hidden: Tensor = self.features(x[:, : -self.n_tasks])
         return torch.cat([hidden, x[:, -self.n_tasks :].to(hidden.dtype)], 1)
@@ -32,8 +32,8 @@ class CodedFeatures(nn.Module):
 class TaskHeads(nn.Module):
     """One linear head per task: ``sum_k code_k (W_k h + b_k)`` for features ``[h, code]``.
 
-    With a one-hot code that is the head of its task, and the gradient of all others is exactly
-    zero. All heads are blocks of rows of one layer, as in Continual World (Wolczyk et al., 2021).
+    A one-hot code selects the head of its task, and the gradient of all others is exactly zero. All
+    heads are blocks of rows of one layer, as in Continual World (Wolczyk et al., 2021).
 
     Args:
         n_features: Length of the features without the code.
@@ -47,7 +47,7 @@ class TaskHeads(nn.Module):
         self.n_tasks, self.n_outputs = n_tasks, n_outputs
 
     def rows_of(self, task: int) -> range:
-        """The rows of the layer that are the head of a task.
+        """Return the rows of the layer that form the head of a task.
 
         >>> TaskHeads(8, n_tasks=3, n_outputs=2).rows_of(1)
         range(2, 4)
@@ -55,7 +55,7 @@ class TaskHeads(nn.Module):
         return range(task * self.n_outputs, (task + 1) * self.n_outputs)
 
     def forward(self, features: Tensor) -> Tensor:
-        """The outputs of each sample's own head."""
+        """Return the outputs of each sample's own head."""
         hidden, code = features[:, : -self.n_tasks], features[:, -self.n_tasks :]
         of_heads: Tensor = self.linear(hidden).unflatten(1, (self.n_tasks, self.n_outputs))
         return (code.unsqueeze(2) * of_heads).sum(1)

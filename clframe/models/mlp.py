@@ -25,16 +25,16 @@ def mlp(
 ) -> Classifier:
     """Fully connected layers with ReLU (van de Ven & Tolias use two of 400).
 
-    With ``n`` inputs and ``m`` outputs of a layer, its first weights are uniform within
-    ``1 / sqrt(n)`` of 0, biases too (``init=torch``), or within ``sqrt(6 / (n + m))`` with biases
-    of 0 (``init=xavier``: Glorot & Bengio 2010; the networks of GEM's and DER's papers).
+    In a layer with ``n`` inputs and ``m`` outputs, initial weights and biases are uniform within
+    ``1 / sqrt(n)`` of 0 (``init=torch``), or weights are uniform within ``sqrt(6 / (n + m))`` and
+    biases 0 (``init=xavier``: Glorot & Bengio 2010; the networks of GEM's and DER's papers).
 
     Args:
-        input_shape: Of one sample; flattened.
+        input_shape: Shape of one sample, which is flattened.
         n_outputs: Output units.
         hidden: Width of each hidden layer.
         dropout: Probability of dropping a hidden unit.
-        init: How weights are drawn, as above.
+        init: The distribution of initial weights, as above.
     """
     if not 0 <= dropout < 1:
         raise SettingError(f"model.dropout must be at least 0 and below 1, got {dropout!r}")
@@ -57,5 +57,5 @@ def mlp(
 
 @hookimpl
 def register(registry: Registry) -> None:
-    """Add the model."""
+    """Register the model."""
     registry.add("model", "mlp", mlp)

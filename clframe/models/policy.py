@@ -1,4 +1,4 @@
-"""A policy for learning by imitation: a perceptron with a head for actions."""
+"""A policy for imitation learning: a perceptron with a head for actions."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {
 
 @dataclass(frozen=True)
 class Body:
-    """How hidden layers are made: widths, a norm after the first one, the activation."""
+    """The configuration of hidden layers: widths, a norm after the first one, the activation."""
 
     hidden: tuple[int, ...]
     layer_norm: bool
@@ -47,13 +47,13 @@ class Body:
 
 
 class ImageEncoder(nn.Module):
-    """Looks at the images at the end of a vector and puts what it sees in their place.
+    """Encodes the images at the end of a vector and replaces them with their features.
 
     Args:
         n_inputs: Length of the vector.
         side: Pixels of an image's side.
-        images: How many there are.
-        width: Numbers that stand for them afterwards.
+        images: Number of images.
+        width: Number of features that replace them.
     """
 
     def __init__(self, n_inputs: int, side: int, images: int, width: int = 64) -> None:
@@ -63,10 +63,10 @@ class ImageEncoder(nn.Module):
         self.plain = n_inputs - math.prod(self.shape)
         if self.plain < 0 or side < 8:
             raise SettingError(
-                f"model.image={side} and model.images={images} need images of at least 8 "
-                f"pixels, and {math.prod(self.shape)} of the inputs, of which there are {n_inputs}"
+                f"model.image={side} and model.images={images} need images of at least 8 pixels "
+                f"and {math.prod(self.shape)} of the inputs, but there are {n_inputs}"
             )
-        # Each halves the sides.
+        # Each convolution halves the sides.
         sizes = (channels, 16, 32, 32)
         layers: list[nn.Module] = []
         for before, after in itertools.pairwise(sizes):
@@ -76,9 +76,9 @@ class ImageEncoder(nn.Module):
         self.n_outputs = self.plain + width
 
     def forward(self, x: Tensor) -> Tensor:
-        """The rest of the vector, followed by what was seen."""
-        seen = self.see(x[:, self.plain :].reshape(len(x), *self.shape))
-        return torch.cat([x[:, : self.plain], seen], 1)
+        """Return the rest of the vector, followed by the images' features."""
+        features = self.see(x[:, self.plain :].reshape(len(x), *self.shape))
+        return torch.cat([x[:, : self.plain], features], 1)
 
 
 class PerceptronPolicy(Policy, Classifier):
@@ -87,8 +87,8 @@ class PerceptronPolicy(Policy, Classifier):
     Args:
         features: Maps inputs to one vector per sample.
         n_features: The length of that vector.
-        n_outputs: Outputs, of each head.
-        n_tasks: How many heads; None for one that all tasks share.
+        n_outputs: Outputs of each head.
+        n_tasks: Number of heads; None for one that all tasks share.
     """
 
     def __init__(
@@ -101,20 +101,20 @@ class PerceptronPolicy(Policy, Classifier):
             self.head = TaskHeads(n_features, n_tasks, n_outputs)  # type: ignore[assignment]
 
     def prepare_stream(self, stream: Stream, device: torch.device) -> Stream:
-        """The stream as it is; with a code at the end of inputs where that chooses the head."""
+        """Return the stream; with several heads, inputs end with the task's code."""
         if self.n_tasks is None:
             return stream
         return robot_stream(stream, "model.heads=task").with_task_code()
 
 
 class ActionPolicy(Acting, PerceptronPolicy):
-    """A policy whose outputs are not the action itself, but what a decoder makes actions of.
+    """A policy whose outputs a decoder converts to actions.
 
     Args:
         features: Maps inputs to one vector per sample.
         n_features: The length of that vector.
-        decoder: Says what outputs mean.
-        n_tasks: How many heads; None for one that all tasks share.
+        decoder: Interprets the outputs.
+        n_tasks: Number of heads; None for one that all tasks share.
     """
 
     def __init__(
@@ -128,7 +128,7 @@ class ActionPolicy(Acting, PerceptronPolicy):
         self.decoder = decoder
 
     def prepare_stream(self, stream: Stream, device: torch.device) -> Stream:
-        """The stream, with chunks of actions as labels where these are predicted."""
+        """Return the stream, with chunks of actions as labels if the policy predicts chunks."""
         if self.decoder.chunk > 1:
             chunk = self.decoder.chunk
             stream = robot_stream(stream, f"model.chunk={chunk}").with_chunks(chunk)
@@ -147,31 +147,31 @@ def policy(
     activation: Activation = "relu",
     stream: Stream | None = None,
 ) -> PerceptronPolicy:
-    """A perceptron that maps what a robot sees to an action.
+    """A perceptron that maps a robot's observations to an action.
 
-    Continual World (Wolczyk et al., 2021) has ``hidden=[256,256,256,256] heads=task
-    activation=leaky_relu layer_norm=true``, and hides the task from all but the choice of the head
+    Continual World (Wolczyk et al., 2021) uses ``hidden=[256,256,256,256] heads=task
+    activation=leaky_relu layer_norm=true``, and only the choice of the head depends on the task
     (``stream.task_input=none``). LIBERO (Liu et al., 2023) has one head for all tasks, a mixture of
-    five Gaussians (``head=gmm``), and tells the task by its instruction.
+    five Gaussians (``head=gmm``), and identifies the task by its instruction.
 
     Regularisers such as EWC need ``heads=task``: every task uses a shared output layer, so none of
-    its weights is free to be changed for a new one. ``leaky_relu`` keeps the gradient of units that
-    are off, without which the Fisher information holds them to be unimportant.
+    its weights is free to change for a new task. ``leaky_relu`` keeps the gradient of inactive
+    units; without it, the Fisher information treats them as unimportant.
 
     Args:
-        input_shape: Of one sample; flattened.
-        n_outputs: Numbers of an action.
+        input_shape: Shape of one sample, which is flattened.
+        n_outputs: Numbers in an action.
         hidden: Width of each hidden layer.
-        actions: The head: how actions are learned and done.
-        layer_norm: Normalise the first hidden layer and squash it by tanh, as in Continual World.
-        image: The inputs end with images of so many pixels a side; None for none.
-        images: How many, one for each camera and observation of the window.
-        heads: ``shared``: one output layer. ``task``: one for each task of the stream, chosen by
-            the task's index, whether or not the inputs tell the task.
-        activation: Of the hidden layers (but for a first one with ``layer_norm``, and those that
-            look at images); ``leaky_relu`` has the slope 0.2 of Continual World.
-        stream: Gives the number of tasks to ``heads=task``; of robot tasks for all heads but
-            ``mse``.
+        actions: The head: how actions are learned and executed.
+        layer_norm: Normalise the first hidden layer and apply tanh to it, as in Continual World.
+        image: Side in pixels of the images at the end of the inputs; None if there are none.
+        images: Number of images: one per camera and observation of the window.
+        heads: ``shared``: one output layer. ``task``: one per task of the stream, selected by the
+            task's index even if the inputs do not include the task.
+        activation: The activation of the hidden layers (except a first one with ``layer_norm``, and
+            those for images); ``leaky_relu`` has the slope 0.2 of Continual World.
+        stream: Provides the number of tasks for ``heads=task``; must have robot tasks for all heads
+            except ``mse``.
     """
     at_least(images, 1, "model.images")
     n_tasks = None if heads == "shared" else len(robot_stream(stream, "model.heads=task").tasks)
@@ -194,7 +194,7 @@ def policy(
 def hidden_layers(
     width: int, hidden: Sequence[int], layer_norm: bool, activation: Activation
 ) -> list[nn.Module]:
-    """Linear layers from ``width`` inputs on, each with its activation; see :func:`policy`."""
+    """Return linear layers after ``width`` inputs, each with its activation; see :func:`policy`."""
     layers: list[nn.Module] = []
     for number, units in enumerate(hidden):
         at_least(units, 1, "model.hidden")
@@ -206,16 +206,16 @@ def hidden_layers(
 
 
 def check_actions(stream: Stream, actions: ActionSettings) -> None:
-    """Refuse a stream whose actions are not numbers, which only these can be learned by."""
+    """Check that a stream's actions are numbers, which these settings need."""
     setting = f"model.chunk={actions.chunk}" if actions.chunk > 1 else f"model.head={actions.head}"
     if robot_stream(stream, setting).discrete:
         raise SettingError(
-            f"{setting} needs actions that are numbers, but those of stream '{stream.name}' are "
-            "choices: choose model=categorical, or model=policy as it is"
+            f"{setting} needs numeric actions, but those of stream '{stream.name}' are choices; "
+            "choose model=categorical, or model=policy with its defaults"
         )
 
 
 @hookimpl
 def register(registry: Registry) -> None:
-    """Add the model."""
+    """Register the model."""
     registry.add("model", "policy", policy)

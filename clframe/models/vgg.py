@@ -1,4 +1,4 @@
-"""VGG-16 with batch normalization as OpenLORIS-Object uses it."""
+"""VGG-16 with batch normalization as in OpenLORIS-Object."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ def vgg(
     """VGG-16 with batch normalization, from scratch (She et al., OpenLORIS-Object, 2020).
 
     Five blocks of 3x3 convolutions with batch normalization and ReLU, each followed by 2x2
-    max-pooling; then 512 -> 4096 -> 4096 -> outputs with dropout. At 32x32 (and up to 63x63, so at
-    the 50x50 of the paper) the last block leaves one pixel; larger maps are averaged to one, so
-    the size of the network does not depend on that of the images.
+    max-pooling; then 512 -> 4096 -> 4096 -> outputs with dropout. At 32x32 (and up to 63x63,
+    including the paper's 50x50) the last block leaves one pixel; larger maps are averaged to one,
+    so the size of the network does not depend on the size of the images.
 
     Args:
         input_shape: Channels, height and width; at least 32 pixels a side.
         n_outputs: Output units.
         hidden: Widths of the fully connected layers.
-        dropout: Probability of dropping one of their units.
+        dropout: Dropout probability of their units.
     """
     if len(input_shape) != 3 or min(input_shape[1:]) < 2 ** len(BLOCKS):
         raise SettingError(
-            "model 'vgg' takes images (channels, height, width) of at least 32 pixels a side, "
+            "model 'vgg' needs images (channels, height, width) of at least 32 pixels a side, "
             f"got {tuple(input_shape)}"
         )
     if not 0 <= dropout < 1:
@@ -48,7 +48,7 @@ def vgg(
     before = input_shape[0]
     for block in BLOCKS:
         for count in block:
-            # The bias is in the original; batch normalization makes it idle, not wrong.
+            # The original has this bias; batch normalization makes it redundant, not wrong.
             layers += [nn.Conv2d(before, count, 3, padding=1), nn.BatchNorm2d(count), nn.ReLU()]
             before = count
         layers.append(nn.MaxPool2d(2))
@@ -62,5 +62,5 @@ def vgg(
 
 @hookimpl
 def register(registry: Registry) -> None:
-    """Add the model."""
+    """Register the model."""
     registry.add("model", "vgg", vgg)

@@ -1,4 +1,4 @@
-"""A small vision transformer: timm's, in a size that is trained and tuned on one CPU core."""
+"""A small timm vision transformer, which trains on one CPU core."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from clframe.core.registry import Registry
 
 FASHION = "fashion"
-"""Names the weights that are shipped."""
+"""The name of the shipped weights."""
 WEIGHTS = Path(__file__).parent / "data" / "vit_tiny_fashion.safetensors"
-"""Learned on Fashion-MNIST (MIT licence) by ``scripts/train_small_vit.py``."""
+"""Trained on Fashion-MNIST (MIT licence) by ``scripts/train_small_vit.py``."""
 
 
 def make_vit(
@@ -30,22 +30,22 @@ def make_vit(
     heads: int = 4,
     mlp_ratio: float = 2.0,
 ) -> nn.Module:
-    """Timm's ``VisionTransformer`` without a head, for images of this shape."""
+    """Return timm's ``VisionTransformer`` without a head, for images of this shape."""
     from timm.models.vision_transformer import VisionTransformer
 
     for name, value in (("patch", patch), ("width", width), ("depth", depth), ("heads", heads)):
         at_least(value, 1, f"model.{name}")
     if len(input_shape) != 3:
         raise SettingError(
-            f"model 'vit_tiny' takes images (channels, height, width), got {input_shape}"
+            f"model 'vit_tiny' needs images (channels, height, width), got {input_shape}"
         )
     channels, height, across = input_shape
     if height % patch or across % patch:
         raise SettingError(
-            f"model.patch={patch} does not divide images of {height} by {across} pixels"
+            f"model.patch={patch} must divide the sides of images of {height} by {across} pixels"
         )
     if width % heads:
-        raise SettingError(f"model.heads={heads} does not divide model.width={width}")
+        raise SettingError(f"model.heads={heads} must divide model.width={width}")
     body: nn.Module = VisionTransformer(
         img_size=(height, across),
         patch_size=patch,
@@ -71,20 +71,20 @@ def vit_tiny(
 ) -> Classifier:
     """A small vision transformer (139,000 weights), which can start from shipped weights.
 
-    The architecture is timm's ``VisionTransformer`` (Dosovitskiy et al., 2021) with a class token;
-    inputs are taken in 0..1 as they come.
+    The architecture is timm's ``VisionTransformer`` (Dosovitskiy et al., 2021) with a class token.
+    Inputs in 0..1 are not normalized.
 
     Args:
         input_shape: Channels, height and width.
         n_outputs: Output units.
-        weights: ``fashion`` for those that are shipped (Fashion-MNIST; gray images of 28 pixels,
-            all other settings as they are), or a file that ``scripts/train_small_vit.py`` made;
-            None for random ones.
-        patch: Side of a patch.
+        weights: ``fashion`` for the shipped weights (Fashion-MNIST; gray images of 28 pixels, with
+            default settings), or a file from ``scripts/train_small_vit.py``; None for random
+            weights.
+        patch: Side of a patch in pixels.
         width: Length of a token.
-        depth: Blocks.
-        heads: Of attention.
-        mlp_ratio: Width of a block's hidden layer in widths of a token.
+        depth: Number of blocks.
+        heads: Number of attention heads.
+        mlp_ratio: Ratio of a block's hidden width to the width of a token.
     """
     body: Any = make_vit(input_shape, patch, width, depth, heads, mlp_ratio)
     if weights is not None:
@@ -94,5 +94,5 @@ def vit_tiny(
 
 @hookimpl
 def register(registry: Registry) -> None:
-    """Add the model."""
+    """Register the model."""
     registry.add("model", "vit_tiny", vit_tiny)

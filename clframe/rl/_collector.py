@@ -1,10 +1,10 @@
-"""Acting in an experience's environments while it is learned.
+"""Act in an experience's environments while it is learned.
 
-When the training loop asks for a batch, the policy first makes as many decisions as are due; the
-batch is then drawn from the transitions so far. :class:`Interaction` does that, and its state is
-part of every checkpoint: counters and transitions. An episode is begun by a seed that follows from
-run, experience and number, so a resumed run comes to the middle of an episode by doing its actions
-again. The environments themselves are in :mod:`clframe.rl.vector_acting`.
+When the training loop requests a batch, the policy first makes the decisions that are due, and
+the batch is then drawn from the transitions so far. :class:`Interaction` does this; its counters
+and transitions are part of every checkpoint. An episode's seed is derived from run, experience and
+number, so a resumed run returns to the middle of an episode by repeating its actions. The
+environments are in :mod:`clframe.rl.vector_acting`.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ if TYPE_CHECKING:
 
 @dataclass
 class Episode:
-    """What goes on in one of the environments.
+    """The current episode of an environment.
 
     Args:
-        turn: Which of the tasks that are learned now it is of.
-        number: How many were begun before it in this experience.
+        turn: Position of its task among those learned now.
+        number: Episodes begun before it in this experience.
         steps: Decisions so far.
-        total: Rewards so far.
-        success: Whether the goal held at any of them.
+        total: Return so far.
+        success: Whether the goal held after any decision.
     """
 
     turn: int = 0
@@ -58,19 +58,19 @@ class Episode:
     success: bool = False
 
     def state_dict(self) -> dict[str, Any]:
-        """All of it."""
+        """Return all fields."""
         return dataclasses.asdict(self)
 
 
 class Interaction(Plugin):
-    """Acts, keeps what happens, and counts.
+    """Acts, stores transitions, and counts.
 
     Args:
         pace: Decisions and updates of an experience.
-        transitions: Where to keep what happens.
-        num_envs: Environments that are acted in at once; None for one per process.
-        overlap: Choose the first action after an update before it, and have other processes do it
-            meanwhile.
+        transitions: The buffer of transitions.
+        num_envs: Environments stepped at the same time; None for one per process.
+        overlap: Choose the first action after an update before it, and let worker processes execute
+            it meanwhile.
     """
 
     name = "interaction"
@@ -96,14 +96,14 @@ class Interaction(Plugin):
         self.transitions = transitions
         self.num_envs, self.overlap = num_envs, overlap
         self.optimizers: dict[str, torch.optim.Optimizer] = {}
-        """Further ones of the learner, by name, to be saved with the run."""
+        """Further optimizers of the learner by name, saved with the run."""
         self.explores = True
-        """Whether the decisions before the first update are random; else the policy makes them."""
+        """Whether the decisions before the first update are random instead of the policy's."""
         self._learner: Any = None
         self._makers: dict[int, Make] = {}
         self._environments: Environments | None = None
         self._ready: set[int] = set()
-        """Environments that are where their episodes say."""
+        """Environments that are at their episodes' current step."""
         self._sent = False
         self._windows: NDArray[np.float32] = np.zeros((1, 1, 1), np.float32)
         self._clear()
@@ -111,14 +111,14 @@ class Interaction(Plugin):
     def _clear(self) -> None:
         self.decisions = self.updates = self.begun = 0
         self.made: list[int] = []
-        """Decisions of each task that is learned now, with those that are chosen."""
+        """Decisions per task that is learned now, including those chosen but not executed."""
         self.episodes = [Episode() for _ in range(self.num_envs or 1)]
         self.chosen: Tensor | None = None
-        """Actions that are being done."""
+        """Actions that are being executed."""
 
     @hookimpl
     def configure(self, learner: Learner, stream: Stream) -> None:
-        """Look at every task's environment before anything is learned."""
+        """Create every task's environment once, to report errors before training."""
         self._learner = learner
         if self.num_envs is None:
             self.num_envs = learner.engine.world_size
@@ -131,35 +131,35 @@ class Interaction(Plugin):
 
     @hookimpl(tryfirst=True)
     def fit_experience(self, experience: Experience, data: Data, budget: Budget) -> None:
-        """Refuse data that is joined with an experience's own, which there is none of."""
+        """Reject data joined with an experience's own, which has no samples."""
         if not isinstance(data, LiveData) or len(data.turns) > 1:
             raise PluginError(
-                f"experience '{experience.name}' is learned by acting in it, so other data cannot "
-                "be joined with its own: choose a method that acts within steps, such as replay"
+                f"experience '{experience.name}' is learned by acting, so it cannot be joined "
+                "with other data; choose a method that acts within steps, such as replay"
             )
 
     @hookimpl
     def after_epoch(self, logs: dict[str, Any]) -> None:
-        """Say how many decisions the epoch had."""
+        """Log the number of decisions in the epoch."""
         pace, first = self.pace.times(max(1, len(self.made))), self.updates - logs["steps"]
         logs["decisions"] = self.decisions - (pace.decisions_before(first - 1) if first else 0)
 
     @hookimpl
     def teardown(self) -> None:
-        """Give the environments up."""
+        """Close the environments."""
         if self._environments is not None:
             self._environments.close()
         self._environments, self._sent = None, False
         self._ready = set()
 
     def begin(self, explores: bool) -> None:
-        """A new experience begins."""
+        """Start a new experience."""
         self.explores = explores
         self._clear()
         self.teardown()
 
     def written_files(self) -> dict[str, dict[str, Any]]:
-        """The transitions, where a file has them."""
+        """Return the file of transitions, if there is one."""
         file = self.transitions.file
         return {} if file is None else {file.path.name: file.last_mark}
 
@@ -170,10 +170,10 @@ class Interaction(Plugin):
         self.chosen = None if state["chosen"] is None else state["chosen"].cpu()
         self.teardown()
 
-    # ------------------------------------------------------------ what the loop asks for
+    # ------------------------------------------------------------ batches for the training loop
 
     def batches(self, turns: Sequence[Task], n: int, size: int) -> Iterator[TransitionBatch]:
-        """So many batches, with the decisions between them; an even share of tasks in each."""
+        """Yield n batches and act between them; tasks have an equal share in each batch."""
         self.transitions.load()
         pace = self.pace.times(len(turns))
         inputs = inputs_of(turns[0])
@@ -183,7 +183,7 @@ class Interaction(Plugin):
                 if self.chosen is None:
                     self._choose(turns, inputs)
                 self._take(turns)
-            # Counted before the loop can save the run, which it does when it has used the batch.
+            # The loop may save the run after using the batch, so the batch is counted before.
             self.updates += 1
             generator = self._learner.generator
             if len(turns) == 1:
@@ -212,7 +212,7 @@ class Interaction(Plugin):
         return batch
 
     def visited(self, task: Task, most: int | None) -> TensorData:
-        """A task's states since the experience began, without labels yet; the last so many."""
+        """Return a task's last states of this experience, without labels yet."""
         self.transitions.load()
         newest = self.transitions.newest(self.decisions)
         states = newest[STATE][newest["task"] == task.index]
@@ -224,7 +224,7 @@ class Interaction(Plugin):
     # ------------------------------------------------------------ a decision in each environment
 
     def _choose(self, turns: Sequence[Task], inputs: ObservationTransform) -> None:
-        """Choose what to do next; episodes that come to their turn are begun for it."""
+        """Choose the next actions; begin episodes for the tasks whose turn it is."""
         left = self.pace.steps * len(turns) - self.decisions
         count = min(len(self.episodes), left)
         random = [self._take_turn(number, len(turns)) for number in range(count)]
@@ -235,10 +235,10 @@ class Interaction(Plugin):
         size = self._learner.stream.n_outputs
         action = torch.empty(count, size, device=device)
         if not all(random):
-            # Made on the device, which would else have to be waited for.
+            # Built on the device to avoid a synchronization.
             of_task = torch.cat([torch.full((1,), task, device=device) for task in tasks])
-            seen = torch.from_numpy(self._windows[:count].copy()).to(device)
-            action = self._learner.act(inputs({STATE: seen}, of_task), of_task)
+            windows = torch.from_numpy(self._windows[:count].copy()).to(device)
+            action = self._learner.act(inputs({STATE: windows}, of_task), of_task)
         if any(random):
             drawn = torch.rand(count, size, generator=generator, device=device) * 2 - 1
             pairs = zip(random, drawn, action, strict=True)
@@ -246,15 +246,15 @@ class Interaction(Plugin):
         self.chosen = action.cpu()
 
     def _take_turn(self, number: int, turns: int) -> bool:
-        """Count a decision of an environment's task; whether it is to be a random one."""
+        """Count a decision of an environment's task; return whether to make it at random."""
         episode, pace = self.episodes[number], self.pace
         starting = sum(self.made) < pace.start_steps * turns
         limit = pace.start_steps if starting else pace.steps
         if turns > 1 and self.made[episode.turn] >= limit:
-            self._end(number)  # another environment was the last one of the task
+            self._end(number)  # another environment made the task's last decision
             episode = self.episodes[number]
         if not episode.steps:
-            # Where episodes are equally long: one task after the other.
+            # Episodes of equal length alternate between the tasks.
             episode.turn = min(range(turns), key=self.made.__getitem__)
             episode.number = self.begun
             self.begun += 1
@@ -268,7 +268,7 @@ class Interaction(Plugin):
         self._sent = True
 
     def _take(self, turns: Sequence[Task]) -> None:
-        """Do what was chosen, or wait for it, and keep what it led to."""
+        """Execute the chosen actions, or wait for them, and store the transitions."""
         if not self._sent:
             self._send(turns)
         assert self.chosen is not None
@@ -291,7 +291,7 @@ class Interaction(Plugin):
             if moment.terminated or moment.truncated or episode.steps >= horizon:
                 self._log(episode)
                 self._end(number)
-            # Every task has its decisions before the first update, and no more than its budget.
+            # Each task gets all its decisions before the first update, and no more than its budget.
             elif len(turns) > 1 and self.made[episode.turn] in (
                 self.pace.start_steps,
                 self.pace.steps,
@@ -303,7 +303,7 @@ class Interaction(Plugin):
         self._ready.discard(number)
 
     def _log(self, episode: Episode) -> None:
-        # One number an epoch: single steps may be thinned out, and an episode has few.
+        # Logged per epoch, because single steps may be thinned out and episodes are rare.
         for name, value in (
             ("return", episode.total),
             ("success", float(episode.success)),
@@ -311,10 +311,10 @@ class Interaction(Plugin):
         ):
             self._learner.log(f"rollout/{name}", value, on_step=False, on_epoch=True)
 
-    # ------------------------------------------------------------ where the environments are
+    # ------------------------------------------------------------ position of the environments
 
     def _bring(self, turns: Sequence[Task], count: int) -> Environments:
-        """Have the first so many where their episodes are, to which a resumed run has to go."""
+        """Bring the first environments to their episodes' current step, also after a resume."""
         if self._environments is None:
             evaluation = episodes_of(turns[0])
             inputs: Any = evaluation.inputs
@@ -342,16 +342,16 @@ class Interaction(Plugin):
     def _seed(self, task: Task, episode: Episode) -> int:
         evaluation = episodes_of(task)
         key = seed_key(evaluation.robot, evaluation.goal_seed, TRAINING)
-        place = (*key, self._learner.seed, self._learner.experience.index)
-        return episode_seeds(1, *place, start=episode.number)[0]
+        seed_parts = (*key, self._learner.seed, self._learner.experience.index)
+        return episode_seeds(1, *seed_parts, start=episode.number)[0]
 
     def _done(self, number: int) -> dict[str, Tensor]:
-        """What has happened in an environment's episode."""
+        """Return the transitions of an environment's current episode."""
         steps = self.episodes[number].steps
         newest = self.transitions.newest(self.decisions if steps else 0)
         of_number = (newest["environment"] == number).nonzero()[:, 0]
-        places = of_number[len(of_number) - steps :]
-        return {name: column[places] for name, column in newest.items()}
+        positions = of_number[len(of_number) - steps :]
+        return {name: column[positions] for name, column in newest.items()}
 
     def _check_repeated(
         self, turns: Sequence[Task], number: int, window: NDArray[Any], done: dict[str, Tensor]
@@ -360,6 +360,6 @@ class Interaction(Plugin):
         if episode.steps and not np.array_equal(window, done["next_state"][-1].numpy()):
             raise DataError(
                 f"the environment of task '{turns[episode.turn].name}' does not repeat an episode: "
-                f"after the same seed and {episode.steps} equal actions its state is another one, "
-                "so the run cannot be resumed at the very step"
+                f"after the same seed and {episode.steps} equal actions its state differs, so the "
+                "run cannot be resumed exactly"
             )

@@ -1,9 +1,9 @@
-"""Rollouts as data of core's training loop: collect one with the policy as it is, then learn it.
+"""Rollouts as data of core's training loop: collect one with the current policy, then learn it.
 
-An epoch of the loop is a rollout: when its first batch is asked for, the policy acts for
-``n_steps`` in each of the environments; then come the rollout's minibatches, pass after pass.
-The state of :class:`Collector` is part of every checkpoint: the rollout, how far it was learned,
-and where the environments are (:mod:`clframe.rl.vector`).
+An epoch of the loop is a rollout: when its first batch is requested, the policy acts for
+``n_steps`` in each of the environments; then the rollout's minibatches follow, pass after pass.
+Checkpoints include the state of :class:`Collector`: the rollout, the progress on it, and the
+position of the environments (:mod:`clframe.rl.vector`).
 """
 
 from __future__ import annotations
@@ -37,31 +37,31 @@ if TYPE_CHECKING:
 
 
 class Actor(Protocol):
-    """A learner that acts and judges."""
+    """A learner with a policy and a value estimate."""
 
     generator: torch.Generator
 
     def act(self, x: Tensor, task: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """What is drawn for each row, its log-probability, and what the environment is given."""
+        """Return samples for each row, their log-probabilities, and the environment's actions."""
 
     def value_of(self, x: Tensor) -> Tensor:
-        """What rewards are expected from each row on."""
+        """Return the expected return from each row."""
 
     def advantages(self, happened: dict[str, Tensor]) -> Tensor:
-        """How much better each decision was than expected, ``[step, environment]``."""
+        """Return how much better each decision was than expected, ``[step, environment]``."""
 
     def goes_on(self, batch: RolloutBatch) -> bool:
-        """Whether the rollout may be learned further, this minibatch being next."""
+        """Return whether to continue with this minibatch of the rollout."""
 
 
 @dataclass(frozen=True)
 class Portions:
-    """How a rollout is made and learned.
+    """The sizes of a rollout and its minibatches.
 
     Args:
-        n_steps: Decisions in each environment.
-        n_envs: Environments.
-        n_epochs: Passes over them.
+        n_steps: Decisions per environment.
+        n_envs: Number of environments.
+        n_epochs: Passes over the decisions.
         batch_size: Decisions of a minibatch; the last one of a pass may be smaller.
     """
 
@@ -72,22 +72,22 @@ class Portions:
 
     @property
     def decisions(self) -> int:
-        """In a rollout."""
+        """Decisions in a rollout."""
         return self.n_steps * self.n_envs
 
     @property
     def batches(self) -> int:
-        """Of a pass."""
+        """Minibatches in a pass."""
         return math.ceil(self.decisions / self.batch_size)
 
     @property
     def updates(self) -> int:
-        """Of a rollout."""
+        """Updates per rollout."""
         return self.n_epochs * self.batches
 
 
 class RolloutBatch(Batch):
-    """A minibatch of a rollout; ``x`` are inputs of the policy, ``y`` is what it drew."""
+    """A minibatch of a rollout; ``x`` are the policy's inputs, ``y`` its samples."""
 
     __slots__ = ("advantage", "log_prob", "returns", "value")
 
@@ -98,26 +98,26 @@ class RolloutBatch(Batch):
 
 
 class RolloutData(LiveData):
-    """What there is to learn in a task: one rollout after the other."""
+    """The data of a task: one rollout after the other."""
 
     collector: Collector
 
     def batches(self, order: Tensor, batch_size: int) -> Iterator[Batch]:
-        """Act and learn; the order says only whether there is anything left of the epoch.
+        """Act and learn; the order only tells whether the epoch has steps left.
 
-        Nothing is in a run that was saved after an epoch's last step: then no rollout is due.
+        It is empty in a run that was saved after an epoch's last step: then no rollout is due.
         """
         return self.collector.batches(self.task) if len(order) else iter(())
 
 
 class Collector(Plugin):
-    """Collects rollouts, hands out their minibatches, and counts.
+    """Collects rollouts, yields their minibatches, and counts.
 
     Args:
-        portions: Of a rollout.
+        portions: The sizes of a rollout.
         processes: Worker processes of the environments.
-        remember: States to keep of an experience, the last ones.
-        optimizers: Further ones of the learner, by name, to be saved with the run.
+        remember: Number of an experience's last states to keep.
+        optimizers: Further optimizers of the learner by name, saved with the run.
     """
 
     name = "collector"
@@ -136,46 +136,46 @@ class Collector(Plugin):
         self.environments: VectorEnvironment | None = None
         self._learner: Any = None
         self._x: Tensor | None = None
-        """The rollout's states as inputs of the policy; made again after a run was resumed."""
+        """The rollout's states as inputs of the policy; recomputed after a resume."""
         self._order: tuple[tuple[int, ...], Tensor] | None = None
-        """The current pass, by its key, and the order of its decisions."""
+        """The key of the current pass, and the order of its decisions."""
         self._clear()
 
     def _clear(self) -> None:
         self.rollouts = 0
-        """Collected in this experience."""
+        """Rollouts collected in this experience."""
         self.updates = self.portions.updates
-        """Of the current rollout; all are done, so the next one is due."""
+        """Updates on the current rollout; all are done, so the next rollout is due."""
         self.rollout: dict[str, Tensor] = {}
         self.recent = torch.empty(0)
         self._x = None
 
-    # ------------------------------------------------------------ when a run and a task begin
+    # ------------------------------------------------------------ start of a run and of a task
 
     @hookimpl
     def configure(self, learner: Learner, stream: Stream) -> None:
-        """Look at every task's environment before anything is learned."""
+        """Create every task's environment once, to report errors before training."""
         self._learner = learner
         for task in stream.tasks:
             self._maker(task)().close()
 
     @hookimpl(tryfirst=True)
     def fit_experience(self, experience: Experience, data: Data, budget: Budget) -> None:
-        """Refuse data that is joined with an experience's own, which there is none of."""
+        """Reject data joined with an experience's own, which has no samples."""
         if not isinstance(data, RolloutData):
             raise PluginError(
-                f"experience '{experience.name}' is learned by acting in it, so other data cannot "
-                "be joined with its own: choose a method that acts within steps, such as replay"
+                f"experience '{experience.name}' is learned by acting, so it cannot be joined "
+                "with other data; choose a method that acts within steps, such as replay"
             )
 
     @hookimpl
     def teardown(self) -> None:
-        """Give the environments up."""
+        """Close the environments."""
         if self.environments is not None:
             self.environments.close()
 
     def begin(self, task: Task, experience: int) -> None:
-        """A new experience begins."""
+        """Start a new experience."""
         self.teardown()
         self._clear()
         evaluation = episodes_of(task)
@@ -202,23 +202,23 @@ class Collector(Plugin):
         )
 
     def state_dict(self) -> dict[str, Any]:
-        """The rollout, and where the environments are."""
-        where = None if self.environments is None else self.environments.state_dict()
-        return {**super().state_dict(), "environments": where}
+        """Return the rollout and the position of the environments."""
+        environments = None if self.environments is None else self.environments.state_dict()
+        return {**super().state_dict(), "environments": environments}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore the rollout and where the environments were."""
-        where = state["environments"]
+        """Restore the rollout and the position of the environments."""
+        environments = state["environments"]
         super().load_state_dict({k: v for k, v in state.items() if k != "environments"})
-        # Between two experiences there are none yet.
-        if self.environments is not None and where is not None:
-            self.environments.load_state_dict(where)
+        # Between two experiences there are no environments.
+        if self.environments is not None and environments is not None:
+            self.environments.load_state_dict(environments)
         self._x = None
 
-    # ------------------------------------------------------------ what the loop asks for
+    # ------------------------------------------------------------ batches for the training loop
 
     def batches(self, task: Task) -> Iterator[RolloutBatch]:
-        """The minibatches of the current rollout that are left, or of a new one."""
+        """Yield the remaining minibatches of the current rollout, or those of a new one."""
         if self.updates >= self.portions.updates:
             self._collect(task)
             self.updates = 0
@@ -227,20 +227,20 @@ class Collector(Plugin):
             if not self._learner.goes_on(batch):
                 self.updates = self.portions.updates
                 return
-            # Counted before the loop can save the run, which it does when it has used the batch.
+            # The loop may save the run after using the batch, so the batch is counted before.
             self.updates += 1
             yield batch
 
     def _batch(self, task: Task) -> RolloutBatch:
-        """The next minibatch, in an order that follows from seed, experience, rollout and pass."""
+        """Return the next minibatch; seed, experience, rollout and pass determine the order."""
         rollout, portions, learner = self.rollout, self.portions, self._learner
-        number, place = divmod(self.updates, portions.batches)
+        number, position = divmod(self.updates, portions.batches)
         key = (learner.seed, learner.experience.index, self.rollouts, number)
         if self._order is None or self._order[0] != key:
             order = epoch_order(portions.decisions, *key).to(rollout["value"].device)
             self._order = (key, order)
         size = portions.batch_size
-        chosen = self._order[1][place * size : (place + 1) * size]
+        chosen = self._order[1][position * size : (position + 1) * size]
         if self._x is None:
             inputs = inputs_of(task)
             self._x = inputs({STATE: rollout[STATE]}, self._numbers(task, portions.decisions))
@@ -256,7 +256,7 @@ class Collector(Plugin):
         return torch.full((n,), task.index, dtype=torch.long, device=device)
 
     def visited(self, task: Task) -> TensorData:
-        """The last states of this experience, without labels yet."""
+        """Return the last states of this experience, without labels yet."""
         labels = torch.zeros(len(self.recent), 0)
         inputs = inputs_of(task)
         return TensorData({STATE: self.recent}, labels, task.index, transform=inputs)
@@ -265,7 +265,7 @@ class Collector(Plugin):
 
     @torch.no_grad()
     def _collect(self, task: Task) -> None:
-        """Act for a rollout, with the policy as it is."""
+        """Collect a rollout with the current policy."""
         environments, learner, portions = self.environments, self._learner, self.portions
         assert environments is not None
         inputs = inputs_of(task)
@@ -293,10 +293,10 @@ class Collector(Plugin):
         values = self._values(task, both.flatten(0, 1)).reshape(-1, portions.n_envs)
         next_value = values[1:].clone()
         if last:
-            steps, places = torch.tensor(list(last), device=device).T
-            seen = torch.from_numpy(np.stack(list(last.values()))).to(device)
-            # Of the state that an episode ended in, instead of the next one's first.
-            next_value[steps, places] = self._values(task, seen)
+            steps, slots = torch.tensor(list(last), device=device).T
+            windows = torch.from_numpy(np.stack(list(last.values()))).to(device)
+            # The value of an episode's last state, instead of the next episode's first.
+            next_value[steps, slots] = self._values(task, windows)
         arrays = {"reward": reward, "terminated": terminated, "ended": ended}
         columns = {name: torch.from_numpy(array).to(device) for name, array in arrays.items()}
         columns |= {"value": values[:-1], "next_value": next_value}
@@ -311,7 +311,7 @@ class Collector(Plugin):
         self.recent = torch.cat([so_far, self.rollout[STATE]])[-self.remember :].clone()
 
     def _values(self, task: Task, windows: Tensor) -> Tensor:
-        """What is expected from these windows on, portion by portion."""
+        """Return the values of windows, computed in batches."""
         inputs = inputs_of(task)
         rows = windows.split(self._learner.engine.evaluation.eval_batch_size)
         return torch.cat(
@@ -324,7 +324,7 @@ class Collector(Plugin):
     def _log(self, finished: list[Any]) -> None:
         log = self._learner.log
         for episode in finished:
-            # One number an epoch: single steps may be thinned out, and an episode has few.
+            # Logged per epoch, because single steps may be thinned out and episodes are rare.
             log("rollout/return", episode.total, on_step=False, on_epoch=True)
             log("rollout/success", float(episode.success), on_step=False, on_epoch=True)
             log("rollout/steps", float(episode.steps), on_step=False, on_epoch=True)
@@ -333,7 +333,7 @@ class Collector(Plugin):
 
     @hookimpl
     def after_step(self) -> None:
-        """Let them take their step, with the gradients that were clipped with the policy's."""
+        """Step these optimizers, whose gradients were clipped together with the policy's."""
         for optimizer in self.optimizers.values():
             if any(p.grad is not None for group in optimizer.param_groups for p in group["params"]):
                 optimizer.step()

@@ -1,6 +1,6 @@
-"""The policy of learning by reward: a Gaussian over actions that tanh squashes to -1 ... 1.
+"""The policy for learning by reward: a Gaussian over actions, squashed to -1 ... 1 by tanh.
 
-Where actions are choices, it is :mod:`clframe.models.categorical`'s.
+If actions are choices, the policy is that of :mod:`clframe.models.categorical`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 LOG_STD = (-20.0, 2.0)
 """Bounds of the logarithm of the actor's deviations."""
 EPSILON = 1e-6
-"""Keeps the density of a squashed action finite where tanh is flat."""
+"""Keeps the density of a squashed action finite where tanh saturates."""
 
 
 class SquashedGaussian(PerceptronPolicy):
@@ -33,9 +33,9 @@ class SquashedGaussian(PerceptronPolicy):
     Args:
         features: Maps inputs to one vector per sample.
         n_features: The length of that vector.
-        n_actions: Numbers of an action.
-        body: How the hidden layers are made; the critics' are made so, too.
-        n_tasks: How many heads; None for one that all tasks share.
+        n_actions: Numbers in an action.
+        body: The configuration of the hidden layers, also used for the critics.
+        n_tasks: Number of heads; None for one that all tasks share.
     """
 
     clones_outputs = True
@@ -53,59 +53,59 @@ class SquashedGaussian(PerceptronPolicy):
         self.body = body
 
     def gaussian(self, outputs: Tensor) -> tuple[Tensor, Tensor]:
-        """Means before tanh and log-deviations."""
+        """Return means before tanh and log-deviations."""
         means, log_std = outputs.chunk(2, -1)
         return means, log_std.clamp(*LOG_STD)
 
     def single_gaussian(self, outputs: Tensor) -> tuple[Tensor, Tensor]:
-        """Means and deviations, for the Fisher information.
+        """Return means and deviations for the Fisher information.
 
-        Of the action before tanh: the Fisher information is the same for one after it.
+        They are those before tanh: tanh does not change the Fisher information.
         """
         means, log_std = self.gaussian(outputs)
         return means, log_std.exp()
 
     def draw(self, outputs: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
-        """The actions that standard normal noise makes of outputs, and their log-densities."""
+        """Return the actions from standard normal noise, and their log-densities."""
         means, log_std = self.gaussian(outputs)
         action = (means + log_std.exp() * noise).tanh()
         log_density = -0.5 * noise.square() - log_std - 0.5 * math.log(2 * math.pi)
         return action, (log_density - (1 - action.square() + EPSILON).log()).sum(-1)
 
     def sample(self, outputs: Tensor, generator: torch.Generator) -> Tensor:
-        """Actions before tanh, drawn from the Gaussian; :meth:`act_on` makes them actions."""
+        """Sample from the Gaussian before tanh; :meth:`act_on` converts samples to actions."""
         means, log_std = self.gaussian(outputs)
         noise = torch.randn(means.shape, generator=generator, device=means.device)
         return means + log_std.exp() * noise
 
     def act_on(self, drawn: Tensor) -> Tensor:
-        """What an environment is given for what was drawn."""
+        """Return the environment's action for a sample."""
         return drawn.tanh()
 
     def log_prob(self, outputs: Tensor, drawn: Tensor) -> Tensor:
-        """The log-density of what was drawn, before tanh.
+        """Return the log-density of a sample, before tanh.
 
-        After it, all densities of an action change by one and the same factor, so that ratios of
-        two policies are those before it.
+        tanh changes all densities of an action by the same factor, so ratios of two policies do not
+        change.
         """
         means, log_std = self.gaussian(outputs)
-        apart = (drawn - means) / log_std.exp()
-        return (-0.5 * apart.square() - log_std - 0.5 * math.log(2 * math.pi)).sum(-1)
+        distance = (drawn - means) / log_std.exp()
+        return (-0.5 * distance.square() - log_std - 0.5 * math.log(2 * math.pi)).sum(-1)
 
     def entropy(self, outputs: Tensor) -> Tensor:
-        """Of the Gaussian before tanh."""
+        """Return the entropy of the Gaussian before tanh."""
         return (self.gaussian(outputs)[1] + 0.5 * (1 + math.log(2 * math.pi))).sum(-1)
 
     def law(self, outputs: Tensor) -> Tensor:
-        """What :meth:`action_loss` clones: means before tanh, then log-deviations in bounds."""
+        """Return :meth:`action_loss`'s labels: means before tanh, then clamped log-deviations."""
         return torch.cat(self.gaussian(outputs), 1)
 
     def action_of(self, outputs: Tensor, generator: torch.Generator) -> Tensor:
-        """The action in the middle: how a policy is measured."""
+        """Return the mean action, which evaluation uses."""
         return self.gaussian(outputs)[0].tanh()
 
     def action_loss(self, outputs: Tensor, targets: Tensor) -> Tensor:
-        """Cloning: the divergence of another policy's Gaussian from this one, mean over samples.
+        """Return the divergence of another policy's Gaussian from this one, mean over samples.
 
         ``KL(old || new) = log(s / s_old) + (s_old^2 + (m_old - m)^2) / (2 s^2) - 1/2``, sum over
         the numbers of an action.
@@ -118,8 +118,8 @@ class SquashedGaussian(PerceptronPolicy):
         means, log_std = self.gaussian(outputs)
         old_means, old_log_std = self.gaussian(targets)
         ratio = (2 * (old_log_std - log_std)).exp()
-        apart = ((old_means - means) / log_std.exp()).square()
-        return (log_std - old_log_std + 0.5 * (ratio + apart - 1)).sum(-1).mean()
+        distance = ((old_means - means) / log_std.exp()).square()
+        return (log_std - old_log_std + 0.5 * (ratio + distance - 1)).sum(-1).mean()
 
 
 def actor(
@@ -131,19 +131,19 @@ def actor(
     activation: Activation = "relu",
     stream: Stream | None = None,
 ) -> SquashedGaussian | CategoricalPolicy:
-    """The policy of learning by reward: a Gaussian that tanh squashes to actions from -1 to 1.
+    """The policy for learning by reward: a Gaussian that tanh squashes to actions from -1 to 1.
 
-    Where the stream's actions are choices, ``model=categorical`` takes its place.
+    If the stream's actions are choices, ``model=categorical`` replaces it.
 
     Args:
-        input_shape: Of one sample; flattened.
-        n_outputs: Numbers of an action, or choices.
-        hidden: Width of each hidden layer, of the critics as well unless the learner says else.
-        layer_norm: Normalise the first hidden layer and squash it by tanh, as in Continual World.
-        heads: ``shared``: one output layer. ``task``: one for each task of the stream, chosen by
-            the task's index, whether or not the inputs tell the task.
-        activation: Of the hidden layers.
-        stream: Gives the number of tasks to ``heads=task``.
+        input_shape: Shape of one sample, which is flattened.
+        n_outputs: Numbers in an action, or choices.
+        hidden: Width of each hidden layer, also of the critics unless the learner sets another.
+        layer_norm: Normalise the first hidden layer and apply tanh to it, as in Continual World.
+        heads: ``shared``: one output layer. ``task``: one per task of the stream, selected by the
+            task's index even if the inputs do not include the task.
+        activation: The activation of the hidden layers.
+        stream: Provides the number of tasks for ``heads=task``.
     """
     if isinstance(stream, RobotStream) and stream.discrete:
         return categorical(input_shape, n_outputs, hidden, layer_norm, heads, activation, stream)
@@ -159,5 +159,5 @@ def actor(
 
 @hookimpl
 def register(registry: Registry) -> None:
-    """Add the model."""
+    """Register the model."""
     registry.add("model", "actor", actor)

@@ -13,13 +13,13 @@ from clframe.models.policy import ACTIVATIONS, Body
 
 
 class Critics(nn.Module):
-    """Two action values, as a stack of layers in which one product serves both.
+    """Two action values as a stack of layers, in which one product computes both.
 
     Args:
         n_inputs: Length of the policy's inputs.
-        n_actions: Numbers of an action.
-        body: How the hidden layers are made.
-        n_tasks: How many heads, chosen by the code at the end of inputs; None for a shared one.
+        n_actions: Numbers in an action.
+        body: The configuration of the hidden layers.
+        n_tasks: Number of heads, selected by the code at the end of inputs; None for a shared one.
     """
 
     def __init__(self, n_inputs: int, n_actions: int, body: Body, n_tasks: int | None) -> None:
@@ -31,17 +31,17 @@ class Critics(nn.Module):
             torch.empty(2, before, after) for before, after in itertools.pairwise(widths)
         )
         self.biases = nn.ParameterList(torch.empty(2, 1, after) for after in widths[1:])
-        # Scale and shift of the norm, where there is one.
+        # Scale and shift of the norm, if there is one.
         normed = widths[1:2] if body.layer_norm else []
         self.scales = nn.ParameterList(torch.empty(2, 1, width) for width in normed)
         self.shifts = nn.ParameterList(torch.empty(2, 1, width) for width in normed)
         self.stack: list[Tensor] = [*self.parameters()]
-        """Weights, biases, scale and shift in this order: a list is looked up once, modules by each
-        of their names."""
+        """Weights, biases, scale and shift in this order. A list avoids looking up each module by
+        name."""
         self.reset()
 
     def reset(self) -> None:
-        """Draw the weights anew, as those of linear layers are drawn."""
+        """Draw new weights, as linear layers do."""
         for weight, bias in zip(self.weights, self.biases, strict=True):
             bound = 1 / math.sqrt(weight.shape[1])
             nn.init.uniform_(weight, -bound, bound)
@@ -51,9 +51,9 @@ class Critics(nn.Module):
             nn.init.zeros_(shift)
 
     def forward(self, x: Tensor, action: Tensor, fixed: bool = False) -> Tensor:
-        """Both values ``[2, n]``; ``fixed`` lets no gradient come to the weights."""
-        seen = x if self.n_tasks is None else x[:, : -self.n_tasks]
-        hidden = torch.cat([seen, action], 1).expand(2, -1, -1)
+        """Return both values ``[2, n]``; ``fixed`` stops gradients to the weights."""
+        inputs = x if self.n_tasks is None else x[:, : -self.n_tasks]
+        hidden = torch.cat([inputs, action], 1).expand(2, -1, -1)
         stack = [p.detach() for p in self.stack] if fixed else self.stack
         layers, activate = len(stack) // 2 - self.layer_norm, self.activate
         for number in range(layers):

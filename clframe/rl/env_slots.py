@@ -1,6 +1,6 @@
-"""What a worker process does for vectorised environments: it holds some of them and steps them.
+"""The part of vectorised environments that runs in a worker process, which steps them.
 
-Light on purpose: worker processes import it and have no use for torch.
+Worker processes import this module, so it does not import torch.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from clframe.robot.task import RobotTask
 
 @dataclass(frozen=True)
 class Maker:
-    """Makes a task's environment; see :class:`CheckedEnvironment` for what it is given."""
+    """Creates a task's environment; see :class:`CheckedEnvironment` for the arguments."""
 
     robot: RobotTask
     state_size: int
@@ -27,29 +27,29 @@ class Maker:
     mask: slice | None = None
 
     def __call__(self) -> CheckedEnvironment:
-        """An environment of its own."""
+        """Return a new environment."""
         return CheckedEnvironment(
             self.robot, self.state_size, self.action_size, self.discrete, self.mask
         )
 
 
 _held: dict[tuple[str, int], CheckedEnvironment] = {}
-"""By whose it is and the number of its slot."""
+"""Environments by key and slot."""
 
 
 def begin(
     key: str, make: Maker, episodes: Mapping[int, tuple[int, NDArray[Any]]]
 ) -> dict[int, NDArray[np.float32]]:
-    """Begin an episode in each of these slots by its seed and do the actions; gives all states."""
-    seen = {}
+    """Begin an episode in each of these slots and repeat its actions; return all states."""
+    states_of = {}
     for slot, (seed, actions) in episodes.items():
         if (key, slot) not in _held:
             _held[key, slot] = make()
         environment = _held[key, slot]
         states = [environment.reset(seed)]
         states += [environment.step(action).state for action in actions]
-        seen[slot] = np.stack(states)
-    return seen
+        states_of[slot] = np.stack(states)
+    return states_of
 
 
 def step(key: str, actions: Mapping[int, Any]) -> dict[int, Moment]:
@@ -58,6 +58,6 @@ def step(key: str, actions: Mapping[int, Any]) -> dict[int, Moment]:
 
 
 def forget(key: str) -> None:
-    """Give up the environments of whoever has this key."""
-    for place in [place for place in _held if place[0] == key]:
-        _held.pop(place).close()
+    """Close the environments under this key."""
+    for held_key in [held_key for held_key in _held if held_key[0] == key]:
+        _held.pop(held_key).close()

@@ -1,4 +1,4 @@
-"""What a process does that steps environments for another one. Light: it has no use for torch."""
+"""The functions of a worker process that steps environments; they do not import torch."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _kept: collections.OrderedDict[Key, CheckedEnvironment] = collections.OrderedDic
 def begin(
     key: Key, make: Make, most: int, seed: int, actions: NDArray[np.float32]
 ) -> NDArray[np.float32]:
-    """Begin an episode and do these actions in it; gives all states."""
+    """Begin an episode and do these actions in it; return all states."""
     if key not in _kept:
         while len(_kept) >= most:
             _kept.popitem(last=False)[1].close()
@@ -38,6 +38,6 @@ def step(key: Key, action: NDArray[np.float32]) -> Moment:
 
 
 def forget(owner: int) -> None:
-    """Give up what an owner has in this process."""
+    """Close an owner's environments in this process."""
     for key in [key for key in _kept if key[0] == owner]:
         _kept.pop(key).close()

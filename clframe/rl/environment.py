@@ -1,6 +1,6 @@
-"""An environment whose every answer is checked, and which says in a sentence what is wrong.
+"""An environment whose outputs are checked, with errors that name the problem.
 
-Light on purpose: worker processes import it and have no use for torch.
+Worker processes import this module, so it does not import torch.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from clframe.worlds.environment import Environment, WrappedEnvironment, as_envir
 
 
 class Moment(NamedTuple):
-    """What a step leads to."""
+    """The result of a step."""
 
     state: NDArray[np.float32]
     reward: float
@@ -33,11 +33,11 @@ class Moment(NamedTuple):
 
 
 class HeldActions(WrappedEnvironment):
-    """An environment in which an action is done several times; rewards add up.
+    """An environment that repeats every action; rewards add up.
 
     Args:
-        make: Makes the environment.
-        times: How often.
+        make: Creates the environment.
+        times: Number of repetitions.
     """
 
     def __init__(self, make: MakeEnvironment, times: int) -> None:
@@ -46,9 +46,9 @@ class HeldActions(WrappedEnvironment):
         self.rate = self.environment.rate / times
 
     def step(self, action: NDArray[Any]) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
-        """Do the action so many times, or until the episode ends.
+        """Repeat the action, or stop when the episode ends.
 
-        It was a success if the goal held at any of them.
+        It is a success if the goal held after any repetition.
         """
         total, succeeded = 0.0, False
         for _ in range(self.times):
@@ -68,9 +68,9 @@ class CheckedEnvironment:
     Args:
         robot: The task.
         state_size: Numbers of a state.
-        action_size: Numbers of an action, or choices, as the stream's first task has them.
+        action_size: Numbers in an action, or choices, as in the stream's first task.
         discrete: Whether actions are choices.
-        mask: Which numbers of a state are 1 for a possible choice and 0 for another; None where all
+        mask: The state's numbers that are 1 for a possible choice and 0 for another; None if all
             are always possible.
     """
 
@@ -92,10 +92,10 @@ class CheckedEnvironment:
             space = space.spaces.get(STATE)
         self._low, self._high = getattr(space, "low", None), getattr(space, "high", None)
         self.steps = 0
-        """Since the episode's start."""
+        """Steps since the episode's start."""
 
     def reset(self, seed: int) -> NDArray[np.float32]:
-        """Begin an episode; gives its first state."""
+        """Begin an episode; return its first state."""
         self.steps = 0
         observation, _ = self.environment.reset(seed=seed)
         state = self._state(observation)
@@ -114,24 +114,24 @@ class CheckedEnvironment:
         return Moment(state, float(reward), bool(terminated), bool(truncated), success)
 
     def _check_mask(self, state: NDArray[np.float32], ended: bool) -> None:
-        """Refuse a mask that is not made of 0 and 1, or leaves nothing to choose."""
+        """Check that a mask holds only 0 and 1, and at least one possible choice."""
         if self.mask is None:
             return
         mask = state[self.mask]
         odd = np.flatnonzero((mask != 0) & (mask != 1))
         if len(odd):
             raise DataError(
-                f"{self._where} gave a mask whose number {odd[0]} is {mask[odd[0]]:g}: 1 is for a "
-                "possible choice and 0 for another"
+                f"{self._where} gave a mask whose number {odd[0]} is {mask[odd[0]]:g}; it must be "
+                "1 for a possible choice and 0 for another"
             )
         if not ended and not mask.any():
             raise DataError(
-                f"{self._where} gave a mask of zeros: without a possible choice the episode must "
+                f"{self._where} gave a mask of zeros; without a possible choice the episode must "
                 "be over (terminated)"
             )
 
     def close(self) -> None:
-        """Give the environment up."""
+        """Close the environment."""
         self.environment.close()
 
     @property
@@ -139,35 +139,35 @@ class CheckedEnvironment:
         return f"the environment of task '{self.name}' at step {self.steps}"
 
     def _state(self, observation: Any) -> NDArray[np.float32]:
-        parts = as_dictionary(observation)
-        if STATE not in parts:
+        observations = as_dictionary(observation)
+        if STATE not in observations:
             raise DataError(
-                f"{self._where} gave no '{STATE}', only {', '.join(parts) or 'nothing'}"
+                f"{self._where} gave no '{STATE}', only {', '.join(observations) or 'nothing'}"
             )
-        state = parts[STATE].astype(np.float32, copy=False)
+        state = observations[STATE].astype(np.float32, copy=False)
         if state.shape != (self.state_size,):
             raise DataError(
                 f"{self._where} gave a state of shape {state.shape}, but the stream's states are "
                 f"({self.state_size},)"
             )
         if not np.isfinite(state).all():
-            place = int(np.flatnonzero(~np.isfinite(state))[0])
-            raise DataError(f"{self._where} gave a state whose number {place} is {state[place]}")
+            index = int(np.flatnonzero(~np.isfinite(state))[0])
+            raise DataError(f"{self._where} gave a state whose number {index} is {state[index]}")
         if self._low is not None and self._high is not None:
             outside = np.flatnonzero((state < self._low) | (state > self._high))
             if len(outside):
-                place = int(outside[0])
+                index = int(outside[0])
                 raise DataError(
-                    f"{self._where} gave a state outside of its observation_space: number {place} "
-                    f"is {state[place]:g}, not in [{self._low[place]:g}, {self._high[place]:g}]"
+                    f"{self._where} gave a state outside of its observation_space: number {index} "
+                    f"is {state[index]:g}, not in [{self._low[index]:g}, {self._high[index]:g}]"
                 )
         return state
 
 
 def check_choices(environment: Environment, task: str, choices: int) -> None:
-    """Refuse an action space that is not the stream's number of choices, counted from 0.
+    """Check that an action space has the stream's number of choices, counted from 0.
 
-    One that has no space is taken to be right.
+    An environment without a space passes.
     """
     space = environment.action_space
     if space is None:
@@ -176,22 +176,22 @@ def check_choices(environment: Environment, task: str, choices: int) -> None:
     n, first = getattr(space, "n", None), getattr(space, "start", None)
     if not isinstance(n, int | np.integer) or first is None:
         raise DataError(
-            f"{where} has the action space {type(space).__name__}: the stream's actions are "
-            f"choices, which need Discrete({choices})"
+            f"{where} has the action space {type(space).__name__}, but the stream's actions are "
+            f"choices; it needs Discrete({choices})"
         )
     if n != choices:
         raise DataError(
-            f"{where} has {n} choices, but the stream's first task has {choices}: all tasks of a "
-            "stream need the same ones"
+            f"{where} has {n} choices, but the stream's first task has {choices}; all tasks of a "
+            "stream need the same choices"
         )
     if first != 0:
-        raise DataError(f"{where} counts its choices from {first}: wrap it so that 0 is the first")
+        raise DataError(f"{where} counts its choices from {first}; wrap it so that they start at 0")
 
 
 def check_action_space(environment: Environment, task: str, action_size: int) -> None:
-    """Refuse an action space that is not a box from -1 to 1 of the stream's size.
+    """Check that an action space is a box from -1 to 1 of the stream's size.
 
-    One that has no space is taken to be right; robot streams of clframe's are.
+    An environment without a space passes, as in clframe's robot streams.
     """
     space = environment.action_space
     if space is None:
@@ -200,20 +200,20 @@ def check_action_space(environment: Environment, task: str, action_size: int) ->
     low, high = getattr(space, "low", None), getattr(space, "high", None)
     if low is None or high is None:
         raise DataError(
-            f"{where} has the action space {type(space).__name__}: learning by reward needs one "
-            "Box of numbers from -1 to 1"
+            f"{where} has the action space {type(space).__name__}; learning by reward needs a Box "
+            "of numbers from -1 to 1"
         )
     if np.shape(low) != (action_size,):
         raise DataError(
             f"{where} takes actions of shape {np.shape(low)}, but the stream's first task takes "
-            f"({action_size},): all tasks of a stream need actions of one size"
+            f"({action_size},); all tasks of a stream need actions of one size"
         )
     if not (np.isfinite(low).all() and np.isfinite(high).all()):
         raise DataError(
-            f"{where} has an action space without bounds: wrap it so that actions are from -1 to 1"
+            f"{where} has an unbounded action space; wrap it so that actions are from -1 to 1"
         )
     if not (np.allclose(low, -1) and np.allclose(high, 1)):
         raise DataError(
-            f"{where} takes actions from {np.min(low):g} to {np.max(high):g}: wrap it so that they "
+            f"{where} takes actions from {np.min(low):g} to {np.max(high):g}; wrap it so that they "
             "are from -1 to 1 (gymnasium.wrappers.RescaleAction)"
         )

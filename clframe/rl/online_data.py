@@ -1,4 +1,4 @@
-"""What is learned by acting, as data of core's training loop."""
+"""Data for core's training loop that is learned by acting."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ if TYPE_CHECKING:
 
 
 class Acting(Protocol):
-    """Who acts when a batch is asked for; see :mod:`clframe.rl._collector`."""
+    """An object that acts when a batch is requested; see :mod:`clframe.rl._collector`."""
 
     def batches(self, turns: Sequence[Task], n: int, size: int) -> Iterator[TransitionBatch]:
-        """So many batches of tasks that are learned together."""
+        """Yield n batches of tasks that are learned together."""
 
 
 @dataclass(frozen=True)
 class Pace:
-    """How decisions and updates follow each other in an experience.
+    """The schedule of decisions and updates in an experience.
 
     Args:
-        steps: Decisions.
-        start_steps: Of these, before the first update.
-        update_ratio: Updates per decision after that.
+        steps: Number of decisions.
+        start_steps: Decisions before the first update.
+        update_ratio: Updates per decision after these.
     """
 
     steps: int
@@ -41,7 +41,7 @@ class Pace:
     update_ratio: float
 
     def times(self, tasks: int) -> Pace:
-        """That of so many tasks which are learned together."""
+        """Return the pace for several tasks that are learned together."""
         return Pace(self.steps * tasks, self.start_steps * tasks, self.update_ratio)
 
     @property
@@ -50,7 +50,7 @@ class Pace:
         return math.floor((self.steps - self.start_steps) * self.update_ratio + 1e-9)
 
     def decisions_before(self, update: int) -> int:
-        """Decisions made when an update is due, counted from 0.
+        """Return the decisions made when an update is due, counted from 0.
 
         >>> [Pace(10, 4, 0.5).decisions_before(n) for n in range(3)]
         [6, 8, 10]
@@ -61,7 +61,7 @@ class Pace:
 
 
 class TransitionBatch(Batch):
-    """A batch of transitions; ``x`` and ``next_x`` are inputs of the policy."""
+    """A batch of transitions; ``x`` and ``next_x`` are the policy's inputs."""
 
     __slots__ = ("action", "next_x", "reward", "terminated")
 
@@ -71,20 +71,20 @@ class TransitionBatch(Batch):
     terminated: Tensor
 
     def rows(self, places: Tensor) -> TransitionBatch:
-        """Some of them."""
-        some = TransitionBatch(self.x[places], self.y[places], self.task[places])
+        """Return the batch's transitions at some positions."""
+        selected = TransitionBatch(self.x[places], self.y[places], self.task[places])
         for name in self.__slots__:
-            setattr(some, name, getattr(self, name)[places])
-        return some
+            setattr(selected, name, getattr(self, name)[places])
+        return selected
 
 
 class LiveData(Data):
-    """What there is to learn in a task: nothing until the policy acts in it.
+    """The data of a task that is learned by acting; it has no samples before.
 
     Args:
-        task: Whose environment it is.
-        epoch_samples: Samples that the training loop takes for one epoch.
-        outputs: Numbers of the policy's outputs, which are the labels.
+        task: The task with the environment.
+        epoch_samples: Samples that the training loop uses per epoch.
+        outputs: Number of the policy's outputs, which are the labels.
     """
 
     on_all_ranks = True
@@ -92,46 +92,46 @@ class LiveData(Data):
     def __init__(self, task: Task, epoch_samples: int, outputs: int) -> None:
         self.task = task
         self.turns: tuple[Task, ...] = (task,)
-        """Tasks that are learned together, in the order in which they are acted in."""
+        """Tasks that are learned together, in acting order."""
         self.epoch_samples = epoch_samples
         self.labels = torch.empty(0, outputs)
         self.tasks = torch.empty(0, dtype=torch.long)
         self.transform = inputs_of(task)
         self.interaction: Acting | None = None
-        """Put here by the learner."""
+        """Set by the learner."""
 
     def __len__(self) -> int:
         return self.epoch_samples
 
     def gather(self, positions: Tensor) -> Any:
-        """Refused: there are no samples before the policy has acted."""
+        """Raise an error, because there are no samples before the policy has acted."""
         raise PluginError(
-            f"task '{self.task.name}' is learned by acting in it, so it has no samples to choose "
-            "from: leave out the plugin that asks for them"
+            f"task '{self.task.name}' is learned by acting, so it has no samples to choose from; "
+            "remove the plugin that needs them"
         )
 
     def subset(self, positions: Tensor) -> Data:
-        """Refused, as :meth:`gather` is."""
+        """Raise an error, as :meth:`gather` does."""
         refused: Data = self.gather(positions)
         return refused
 
     def to(self, device: torch.device) -> LiveData:
-        """The same: batches are made on the learner's device."""
+        """Return the data unchanged: batches are made on the learner's device."""
         return self
 
     def joined_with(self, others: Sequence[Data]) -> LiveData:
-        """All tasks, acted in one after the other."""
-        together = copy.copy(self)
+        """Return data for all tasks, which act in turn."""
+        joined = copy.copy(self)
         for other in others:
             if not isinstance(other, LiveData):
                 raise PluginError(
-                    f"task '{self.task.name}' is learned by acting in it, so other data cannot be "
-                    "joined with its own: choose a method that acts within steps, such as replay"
+                    f"task '{self.task.name}' is learned by acting, so it cannot be joined with "
+                    "other data; choose a method that acts within steps, such as replay"
                 )
-            together.turns += other.turns
-        return together
+            joined.turns += other.turns
+        return joined
 
     def batches(self, order: Tensor, batch_size: int) -> Iterator[Batch]:
-        """Act and draw; of the order only its length counts."""
+        """Act and draw batches; only the length of the order matters."""
         assert self.interaction is not None
         return self.interaction.batches(self.turns, math.ceil(len(order) / batch_size), batch_size)

@@ -1,12 +1,12 @@
-"""Proximal policy optimisation (Schulman et al., 2017), from top to bottom.
+"""Proximal policy optimisation (Schulman et al., 2017), in the order of the algorithm.
 
 Settings, advantages (generalised advantage estimation: Schulman et al., 2016), one update, the
-learner. The names and defaults of settings are those of stable-baselines3.
+learner. The names and defaults of settings follow stable-baselines3.
 
-The actor is ``learner.model``: plugins hold, prune, replay and freeze it as they do any model. The
-value network is the learner's own, with an optimizer of its own; no plugin sees it. What an
-experience leaves to plugins is the states that were visited last with the policy's own outputs, so
-that replay clones the old policies' behavior.
+The actor is ``learner.model``: plugins freeze, prune and replay it like any model. The value
+network belongs to the learner, has its own optimizer, and is invisible to plugins. An experience
+leaves its last visited states to plugins, labelled with the policy's outputs, so that replay clones
+the behavior of old policies.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 Part: TypeAlias = Literal["optimizers", "value"]
 TRAINER = {"batch_size": 64, "gradient_clip_val": 0.5}
-"""What stable-baselines3 has where nothing is said."""
+"""The trainer's defaults, as in stable-baselines3."""
 
 
 # ---------------------------------------------------------------- settings
@@ -55,31 +55,31 @@ TRAINER = {"batch_size": 64, "gradient_clip_val": 0.5}
 
 @dataclass(frozen=True)
 class PPO(LearnerFactory):
-    """Proximal policy optimisation: learning by reward, rollout after rollout.
+    """Proximal policy optimisation: learning by reward from rollouts.
 
-    A minibatch has ``trainer.batch_size`` decisions (64 if nothing is said);
-    ``trainer.gradient_clip_val`` (0.5) clips the gradient of policy and value network together.
+    A minibatch has ``trainer.batch_size`` decisions (default 64).
+    ``trainer.gradient_clip_val`` (0.5) clips the gradients of policy and value network together.
 
     Args:
         steps: Decisions in an experience, rounded up to whole rollouts.
-        n_steps: Decisions of a rollout in each environment.
-        n_envs: Environments that are acted in at once; None is ``stream.num_envs``.
+        n_steps: Decisions per environment in a rollout.
+        n_envs: Environments stepped at the same time; None uses ``stream.num_envs``.
         n_epochs: Passes over a rollout.
-        gamma: What a reward one decision later counts.
-        gae_lambda: How far advantages look beyond the value network's own judgement; 1 is all the
-            way to the end of the episode.
-        clip_range: How far an action's probability may move before its gradient is cut off.
-        clip_range_vf: The same for values, in their own units; None for no bound.
+        gamma: Discount factor per decision.
+        gae_lambda: How far advantages look beyond the value network's estimate; 1 looks to the end
+            of the episode.
+        clip_range: Largest change of an action's probability before its gradient is clipped.
+        clip_range_vf: The same for values, in their own units; None does not clip.
         normalize_advantage: Scale the advantages of a minibatch to mean 0 and deviation 1.
         ent_coef: Weight of the entropy.
         vf_coef: Weight of the values' squared error.
-        target_kl: Learn a rollout no further once the policy is 1.5 times this divergence away.
-        value_hidden: Widths of the value network's hidden layers; None is as the actor has it.
-        value_lr: Learning rate of the value network; None is the optimizer's.
-        action_repeat: How often each action is done, in learning and in evaluation.
-        reset: What is made new when a task begins: the ``optimizers``, the ``value`` network.
-        cloning: Weight of the divergence from what earlier policies have left, in replay.
-        remember: States of an experience to leave to plugins, the last ones.
+        target_kl: Stop learning from a rollout when the divergence exceeds 1.5 times this.
+        value_hidden: Widths of the value network's hidden layers; None uses the actor's.
+        value_lr: Learning rate of the value network; None uses the optimizer's.
+        action_repeat: How often each action is repeated, in training and in evaluation.
+        reset: What to reset when a task begins: the ``optimizers``, the ``value`` network.
+        cloning: Weight of the divergence from earlier policies in replay.
+        remember: Number of an experience's last states to leave to plugins.
     """
 
     supports_distributed: ClassVar[bool] = False
@@ -119,20 +119,20 @@ class PPO(LearnerFactory):
                 raise SettingError(f"learner.{name} must be at most 1, got {getattr(self, name)!r}")
 
     def for_stream(self, stream: Stream) -> PPO:
-        """With the stream's number of environments where none is given."""
+        """Return the settings, with the stream's number of environments as the default."""
         evaluation = stream.tasks[0].evaluation if stream.tasks else None
         if self.n_envs is not None or not isinstance(evaluation, Evaluation):
             return self
         return dataclasses.replace(self, n_envs=evaluation.num_envs)
 
     def portions(self, batch_size: int) -> Portions:
-        """Of a rollout."""
+        """Return the sizes of a rollout and its minibatches."""
         return Portions(self.n_steps, self.n_envs or 1, self.n_epochs, batch_size)
 
     def trainer(self, defaults: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-        """The budget is rollouts, with as many updates each; a stream's is for samples."""
+        """Return the budget as rollouts and their updates; a stream's defaults count samples."""
         values = {**TRAINER, **given}
-        # A wrong batch size is refused where all settings of the trainer are checked.
+        # An invalid batch size is reported when all settings of the trainer are checked.
         size = values["batch_size"]
         portions = self.portions(size if isinstance(size, int) and size > 0 else 1)
         rollouts = math.ceil(self.steps / portions.decisions)
@@ -147,13 +147,13 @@ class PPO(LearnerFactory):
         return {**values, **budget}
 
     def prepare_stream(self, stream: Stream, model: nn.Module, engine: Engine) -> Stream:
-        """The stream with environments to act in, in the place of demonstrations."""
-        name, kind, wanted = (
+        """Return the stream with environments to act in instead of demonstrations."""
+        name, kind, model_class = (
             ("categorical", "choices", CategoricalPolicy)
             if isinstance(stream, RobotStream) and stream.discrete
             else ("actor", "numbers", SquashedGaussian)
         )
-        if not isinstance(model, wanted):
+        if not isinstance(model, model_class):
             raise SettingError(
                 f"learner=ppo needs model={name}, not {type(model).__name__}: the actions of "
                 f"stream '{stream.name}' are {kind}"
@@ -166,8 +166,8 @@ class PPO(LearnerFactory):
         for name in ("limit_train_batches", "drop_last"):
             if getattr(engine.settings, name):
                 raise SettingError(
-                    f"trainer.{name} has no meaning with learner=ppo, whose epoch is a rollout: "
-                    "set learner.n_steps and learner.n_epochs instead"
+                    f"trainer.{name} has no effect with learner=ppo, whose epoch is a rollout; set "
+                    "learner.n_steps and learner.n_epochs instead"
                 )
         portions = self.portions(engine.settings.batch_size)
         samples = portions.updates * portions.batch_size
@@ -179,7 +179,7 @@ class PPO(LearnerFactory):
         return live_stream(stream, "ppo", self.action_repeat, sys.maxsize, data)
 
     def learner_class(self, stream: Stream) -> Callable[..., PPOLearner]:
-        """The learner with these settings."""
+        """Return the constructor of the learner with these settings."""
         return functools.partial(PPOLearner, settings=self)
 
 
@@ -191,23 +191,27 @@ def generalized_advantages(
 ) -> Tensor:
     """``A_t = d_t + gamma lambda A_(t+1)`` within an episode, where ``d_t = r_t + gamma V' - V``.
 
-    Schulman et al., 2016, equations 11 and 16. ``V'`` is the value of the state that the decision
-    led to, 0 if the episode terminated there. Where it was cut off (horizon) only the sum ends.
+    Schulman et al., 2016, equations 11 and 16. ``V'`` is the value of the next state, 0 if the
+    episode terminated there. At a truncation (horizon), only the sum ends.
 
     Args:
         happened: ``reward``, ``value``, ``next_value``, ``terminated`` and ``ended``, each
             ``[step, environment]``.
-        gamma: Of the discount.
-        gae_lambda: Of the estimate.
+        gamma: The discount factor.
+        gae_lambda: The estimate's lambda.
     """
-    # On the host: a chain of many small steps.
-    of = {name: column.cpu().numpy() for name, column in happened.items()}
-    deltas = of["reward"] + gamma * of["next_value"] * (1 - of["terminated"]) - of["value"]
-    kept = gamma * gae_lambda * (1 - of["ended"])
+    # Computed on the host, because it is a chain of many small steps.
+    columns = {name: column.cpu().numpy() for name, column in happened.items()}
+    deltas = (
+        columns["reward"]
+        + gamma * columns["next_value"] * (1 - columns["terminated"])
+        - columns["value"]
+    )
+    decay = gamma * gae_lambda * (1 - columns["ended"])
     advantages = np.empty_like(deltas)
     so_far = np.zeros_like(deltas[0])
     for step in reversed(range(len(deltas))):
-        so_far = deltas[step] + kept[step] * so_far
+        so_far = deltas[step] + decay[step] * so_far
         advantages[step] = so_far
     return torch.from_numpy(advantages).to(happened["reward"].device)
 
@@ -221,8 +225,8 @@ def clipped_surrogate(
     """``-mean min(r A, clip(r, 1 - eps, 1 + eps) A)``: Schulman et al., 2017, equation 7.
 
     Args:
-        log_prob: Of the batch's actions, by the policy as it is now.
-        batch: Of a rollout.
+        log_prob: Log-probabilities of the batch's actions under the current policy.
+        batch: A batch of a rollout.
         clip_range: The ``eps``.
         normalize: Scale the batch's advantages to mean 0 and deviation 1.
     """
@@ -235,14 +239,14 @@ def clipped_surrogate(
 
 
 def value_error(values: Tensor, batch: RolloutBatch, clip_range: float | None) -> Tensor:
-    """The mean squared distance of values from the rollout's returns."""
+    """Return the mean squared distance of values from the rollout's returns."""
     if clip_range is not None:
         values = batch.value + (values - batch.value).clamp(-clip_range, clip_range)
     return functional.mse_loss(values, batch.returns)
 
 
 def divergence(log_prob: Tensor, old: Tensor) -> Tensor:
-    """``mean(r - 1 - log r)``, an estimate of ``KL(old || new)`` from old draws.
+    """Return ``mean(r - 1 - log r)``, an estimate of ``KL(old || new)`` from old samples.
 
     Never negative; Schulman's note "Approximating KL divergence" (2020), as in stable-baselines3.
     """
@@ -254,10 +258,10 @@ def divergence(log_prob: Tensor, old: Tensor) -> Tensor:
 
 
 class PPOLearner(ImitationLearner):
-    """Acts for a rollout, and improves policy and value network on it.
+    """Collects a rollout and improves policy and value network on it.
 
     Args:
-        *arguments: Those of :class:`clframe.Learner`.
+        *arguments: The arguments of :class:`clframe.Learner`.
         settings: The config group ``learner``.
     """
 
@@ -268,8 +272,8 @@ class PPOLearner(ImitationLearner):
         for plugin in plugins:
             if "training data" in plugin.roles:
                 raise PluginError(
-                    f"plugin '{plugin.name}' chooses the samples that an experience is trained on, "
-                    "but learner=ppo has none before it acts: choose another strategy"
+                    f"plugin '{plugin.name}' chooses an experience's training samples, but "
+                    "learner=ppo has none before it acts; choose another strategy"
                 )
         evaluation = episodes_of(stream.tasks[0])
         portions = settings.portions(engine.settings.batch_size)
@@ -293,11 +297,11 @@ class PPOLearner(ImitationLearner):
         self.collector.optimizers = {"value": optimizer}
 
     def configure_optimizers(self) -> torch.optim.Optimizer:
-        """The actor's; the value network's is the learner's own."""
+        """Return the actor's optimizer; the value network has the learner's own."""
         return self.make_optimizer([p for p in self.model.parameters() if p.requires_grad])
 
     def begin(self, experience: Experience) -> None:
-        """Make an experience the current one, and what is to be reset for it as new."""
+        """Start an experience, and reset what the settings name."""
         super().begin(experience)
         reset = self.settings.reset if self.seen else ()
         self.collector.begin(experience.tasks[0], experience.index)
@@ -310,45 +314,45 @@ class PPOLearner(ImitationLearner):
     # ------------------------------------------------------------ a rollout
 
     def act(self, x: Tensor, task: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """What the policy draws, its log-probability, and what the environment is given."""
+        """Return the sampled actions, their log-probabilities, and the environment's actions."""
         outputs = self.run_model(x, task)[0]
         drawn = self.model.sample(outputs, self.generator)
         return drawn, self.model.log_prob(outputs, drawn), self.model.act_on(drawn)
 
     def value_of(self, x: Tensor) -> Tensor:
-        """What rewards are expected from each row on."""
+        """Return the expected return from each row."""
         return self.value(x).squeeze(1)  # type: ignore[no-any-return]
 
     def advantages(self, happened: Mapping[str, Tensor]) -> Tensor:
-        """How much better each decision was than expected."""
+        """Return how much better each decision was than expected."""
         return generalized_advantages(happened, self.settings.gamma, self.settings.gae_lambda)
 
     @torch.no_grad()
     def goes_on(self, batch: RolloutBatch) -> bool:
-        """Whether the policy is still near to the rollout's, on this minibatch."""
+        """Return whether the policy is still close to the rollout's on this minibatch."""
         if self.settings.target_kl is None:
             return True
         outputs = self.run_model(batch.x, batch.task)[0]
-        moved = divergence(self.model.log_prob(outputs, batch.y), batch.log_prob)
-        return float(moved) <= 1.5 * self.settings.target_kl
+        kl = divergence(self.model.log_prob(outputs, batch.y), batch.log_prob)
+        return float(kl) <= 1.5 * self.settings.target_kl
 
     # ------------------------------------------------------------ an update
 
     def training_step(self, batch: Batch) -> Step:  # type: ignore[override]
-        """One update up to the actor's loss; a batch that is not of a rollout is cloned."""
+        """Run an update up to the actor's loss; a batch that is not from a rollout is cloned."""
         if not isinstance(batch, RolloutBatch):
             return super().training_step(batch)
         step = self.run_parts(hooks.extra_batches(self, batch))
         outputs, drawn = step.outputs[0], batch.y
-        batch.y = self.model.law(outputs).detach()  # what a memory of single steps keeps
+        batch.y = self.model.law(outputs).detach()  # labels for plugins that store single steps
         batch.loss = lambda *_: self.actor_loss(outputs, drawn, batch)
         self.loss_of(step)
-        # Its gradients wait for the policy's, to be clipped with them: see Collector.after_step.
+        # These gradients are clipped together with the policy's: see Collector.after_step.
         self.value_loss(batch).backward()
         return step
 
     def actor_loss(self, outputs: Tensor, drawn: Tensor, batch: RolloutBatch) -> Tensor:
-        """The clipped surrogate, less the entropy's share."""
+        """Return the clipped surrogate minus the weighted entropy."""
         settings = self.settings
         log_prob = self.model.log_prob(outputs, drawn)
         surrogate = clipped_surrogate(
@@ -364,13 +368,13 @@ class PPOLearner(ImitationLearner):
         return surrogate - settings.ent_coef * entropy
 
     def value_loss(self, batch: RolloutBatch) -> Tensor:
-        """The values' squared error, with its weight."""
+        """Return the weighted squared error of the values."""
         error = value_error(self.value_of(batch.x), batch, self.settings.clip_range_vf)
         self._log("value_loss", error)
         return self.settings.vf_coef * error
 
     def task_loss(self, outputs: Any, batch: Batch) -> Tensor:
-        """Of samples that an earlier policy has left: cloning it."""
+        """Return the loss of cloning an earlier policy on its samples."""
         return self.settings.cloning * super().task_loss(outputs, batch)
 
     def _log(self, name: str, value: Tensor) -> None:
@@ -381,7 +385,7 @@ class PPOLearner(ImitationLearner):
 
     @torch.no_grad()
     def data_for_plugins(self, experience: Experience, data: Data) -> Data:
-        """The states that were visited last, each with the policy's outputs there."""
+        """Return the last visited states with the policy's outputs as labels."""
         if not isinstance(data, RolloutData):
             return data
         visited = self.collector.visited(data.task).to(self.engine.device)
@@ -397,5 +401,5 @@ class PPOLearner(ImitationLearner):
 
 @hookimpl
 def register(registry: Registry) -> None:
-    """Add the learner."""
+    """Register the learner."""
     registry.add("learner", "ppo", PPO, model={"name": "actor"})

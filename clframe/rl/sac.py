@@ -1,4 +1,4 @@
-"""Soft actor-critic (Haarnoja et al., 2018), as the config group ``learner`` has it.
+"""Soft actor-critic (Haarnoja et al., 2018) for the config group ``learner``.
 
 See :mod:`clframe.rl.sac_learner` for an update and :mod:`clframe.rl.critics` for the critics.
 """
@@ -31,7 +31,7 @@ class SAC(SACSettings, LearnerFactory):
     """Soft actor-critic: learning by reward, with a budget of decisions for each experience."""
 
     def trainer(self, defaults: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-        """The budget is the updates that follow from the decisions; a stream's is for samples."""
+        """Return the budget as updates, from the decisions; a stream's defaults count samples."""
         for name, value in (("max_epochs", None), ("max_steps", self.pace.updates)):
             if given.get(name) not in (None, value):
                 raise SettingError(
@@ -42,18 +42,18 @@ class SAC(SACSettings, LearnerFactory):
         return {**given, "max_epochs": None, "max_steps": self.pace.updates}
 
     def prepare_stream(self, stream: Stream, model: nn.Module, engine: Engine) -> Stream:
-        """The stream with environments to act in, in the place of demonstrations."""
+        """Return the stream with environments to act in instead of demonstrations."""
         if isinstance(stream, RobotStream) and stream.discrete:
             raise SettingError(
-                f"learner=sac needs actions that are numbers, but those of stream '{stream.name}' "
-                "are choices: set learner=ppo"
+                f"learner=sac needs numeric actions, but those of stream '{stream.name}' are "
+                "choices; set learner=ppo"
             )
         if not isinstance(model, SquashedGaussian):
             raise SettingError(f"learner=sac needs model=actor, not {type(model).__name__}")
         if engine.world_size > engine.settings.batch_size:
             raise SettingError(
-                f"learner=sac shares trainer.batch_size={engine.settings.batch_size} among "
-                f"{engine.world_size} processes: raise it"
+                f"learner=sac splits trainer.batch_size={engine.settings.batch_size} over "
+                f"{engine.world_size} processes; raise it"
             )
         if engine.settings.precision not in ("32", "32-true"):
             raise SettingError(
@@ -69,11 +69,11 @@ class SAC(SACSettings, LearnerFactory):
         return live_stream(stream, "sac", self.action_repeat, self.buffer_size, data, environments)
 
     def learner_class(self, stream: Stream) -> Callable[..., SACLearner]:
-        """The learner with these settings."""
+        """Return the constructor of the learner with these settings."""
         return functools.partial(SACLearner, settings=self)
 
 
 @hookimpl
 def register(registry: Registry) -> None:
-    """Add the learner."""
+    """Register the learner."""
     registry.add("learner", "sac", SAC, model={"name": "actor"})

@@ -1,9 +1,9 @@
-"""One update of soft actor-critic, and what is new when a task begins.
+"""One update of soft actor-critic, and what is reset when a task begins.
 
-The actor is ``learner.model``: plugins hold, prune, replay and freeze it as they do any model. The
-critics, their targets and the temperature are the learner's own; no plugin sees them. What an
-experience leaves to plugins is the states that were visited with the policy's own outputs, so that
-replay clones the old policies' behavior (ClonEx-SAC, Wolczyk et al., 2022).
+The actor is ``learner.model``: plugins freeze, prune and replay it like any model. The critics,
+their targets and the temperature belong to the learner and are invisible to plugins. An experience
+leaves its visited states to plugins, labelled with the policy's outputs, so that replay clones the
+behavior of old policies (ClonEx-SAC, Wolczyk et al., 2022).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class SACLearner(ImitationLearner):
     """Acts, and improves critics, temperature and actor in turn.
 
     Args:
-        *arguments: Those of :class:`clframe.Learner`.
+        *arguments: The arguments of :class:`clframe.Learner`.
         settings: The config group ``learner``.
     """
 
@@ -49,8 +49,8 @@ class SACLearner(ImitationLearner):
         for plugin in plugins:
             if "training data" in plugin.roles and "joint training" not in plugin.roles:
                 raise PluginError(
-                    f"plugin '{plugin.name}' chooses the samples that an experience is trained on, "
-                    "but learner=sac has none before it acts: choose another strategy, such as "
+                    f"plugin '{plugin.name}' chooses an experience's training samples, but "
+                    "learner=sac has none before it acts; choose another strategy, such as "
                     "multitask"
                 )
         body = model.body
@@ -95,11 +95,11 @@ class SACLearner(ImitationLearner):
         }
 
     def configure_optimizers(self) -> torch.optim.Optimizer:
-        """The actor's; the others are the learner's own."""
+        """Return the actor's optimizer; the others belong to the learner."""
         return self.make_optimizer([p for p in self.model.parameters() if p.requires_grad])
 
     def begin(self, experience: Experience) -> None:
-        """Make an experience the current one, and what is to be reset for it as new."""
+        """Start an experience, and reset what the settings name."""
         super().begin(experience)
         if self.joint and self.seen:
             return  # nothing more is learned
@@ -124,16 +124,16 @@ class SACLearner(ImitationLearner):
 
     @torch.no_grad()
     def act(self, x: Tensor, task: Tensor) -> Tensor:
-        """Actions drawn from the policy."""
+        """Return actions sampled from the policy."""
         return self.model.draw(self.run_model(x, task)[0], self._noise(len(x)))[0]
 
     def training_step(self, batch: Batch) -> Step:  # type: ignore[override]
-        """One update up to the actor's loss; a batch that is not of transitions is cloned."""
+        """Run an update up to the actor's loss; a batch without transitions is cloned."""
         if not isinstance(batch, TransitionBatch):
             return super().training_step(batch)
         step = self.run_parts(hooks.extra_batches(self, batch))
         outputs = step.outputs[0]
-        batch.y = outputs.detach()  # what a memory of single steps keeps
+        batch.y = outputs.detach()  # labels for plugins that store single steps
         action, log_density = self.model.draw(outputs, self._noise(len(batch)))
         temperature = self.log_temperature.detach().exp()[batch.task]
         self._step("temperature", self.temperature_loss(log_density.detach(), batch.task))
@@ -141,7 +141,7 @@ class SACLearner(ImitationLearner):
         with torch.no_grad():
             torch._foreach_lerp_(self.targets.stack, self.critics.stack, self.settings.tau)
 
-        # Of the part that is given: a batch in its own loss would wait for the garbage collector.
+        # Uses its argument: a batch that refers to itself would wait for the garbage collector.
         def loss(_: Any, part: Any) -> Tensor:
             return self.actor_loss(part, action, log_density, temperature)
 
@@ -153,9 +153,9 @@ class SACLearner(ImitationLearner):
 
     @torch.no_grad()
     def temperature_loss(self, log_density: Tensor, task: Tensor) -> Tensor:
-        """Pulls each task's entropy to the target: ``-log alpha * (log pi + target)``.
+        """Return ``-log alpha * (log pi + target)``, which pulls each task's entropy to the target.
 
-        It is linear in ``log alpha``, so its gradient is there at once, and is left there.
+        It is linear in ``log alpha``, so its gradient is set here directly.
         """
         slope = torch.zeros_like(self.log_temperature)
         slope.index_add_(0, task, log_density + self.target_entropy, alpha=-1 / len(task))
@@ -163,7 +163,7 @@ class SACLearner(ImitationLearner):
         return self.log_temperature @ slope
 
     def critic_loss(self, batch: TransitionBatch, temperature: Tensor, noise: Tensor) -> Tensor:
-        """Half the squared distance of both values from the target, mean over samples."""
+        """Return half the squared distance of both values from the target, mean over samples."""
         with torch.no_grad():
             outputs = self.run_model(batch.next_x, batch.task)[0]
             action, log_density = self.model.draw(outputs, noise)
@@ -176,13 +176,13 @@ class SACLearner(ImitationLearner):
     def actor_loss(
         self, batch: TransitionBatch, action: Tensor, log_density: Tensor, temperature: Tensor
     ) -> Tensor:
-        """``alpha log pi - min Q`` of actions that the policy draws now."""
+        """Return ``alpha log pi - min Q`` of the current policy's actions."""
         values = self.critics(batch.x, action, fixed=True).amin(0)
         loss: Tensor = (temperature * log_density - values).mean()
         return loss
 
     def task_loss(self, outputs: Any, batch: Batch) -> Tensor:
-        """Of samples that an earlier policy has left: cloning it."""
+        """Return the loss of cloning an earlier policy on its samples."""
         return self.settings.cloning * super().task_loss(outputs, batch)
 
     def _update_critics(self, batch: TransitionBatch, temperature: Tensor) -> None:
@@ -202,10 +202,10 @@ class SACLearner(ImitationLearner):
         self._step("critics", loss)
 
     def _step(self, name: str, loss: Tensor) -> None:
-        """A step of one of the learner's own optimizers, whose gradients are there."""
+        """Step one of the learner's own optimizers, whose gradients are set."""
         optimizer = self.interaction.optimizers[name]
         optimizer.step()
-        # None is left for whoever looks at all gradients of the learner.
+        # Cleared, because others look at all gradients of the learner.
         for parameter in optimizer.param_groups[0]["params"]:
             parameter.grad = None
         self._log(f"sac/{name}_loss", loss.detach())
@@ -218,7 +218,7 @@ class SACLearner(ImitationLearner):
 
     @torch.no_grad()
     def data_for_plugins(self, experience: Experience, data: Data) -> Data:
-        """The states that were visited, each with the policy's outputs there."""
+        """Return the visited states with the policy's outputs as labels."""
         if not isinstance(data, LiveData):
             return data
         visited = self.interaction.visited(data.task, self.settings.remember)

@@ -15,35 +15,34 @@ Part: TypeAlias = Literal["buffer", "optimizers", "critics", "temperature", "exp
 
 @dataclass(frozen=True)
 class SACSettings:
-    """What soft actor-critic is set by.
+    """The settings of soft actor-critic.
 
-    The batch size is ``trainer.batch_size``, the actor's learning rate the optimizer's.
+    The batch size is ``trainer.batch_size``; the actor's learning rate is the optimizer's.
 
     Args:
         steps: Decisions in an experience.
-        start_steps: Of these, before the first update; see ``reset`` for who makes them.
-        update_ratio: Updates per decision after that.
-        action_repeat: How often each action is done, in learning and in evaluation.
-        gamma: What a reward one decision later counts.
-        tau: Share of the critics that goes into their targets with each update.
-        critic_hidden: Width of each hidden layer of the critics; None is as the actor has it.
+        start_steps: Decisions before the first update; ``reset`` sets whether they are random.
+        update_ratio: Updates per decision after these.
+        action_repeat: How often each action is repeated, in training and in evaluation.
+        gamma: Discount factor per decision.
+        tau: Share of the critics that each update adds to their targets.
+        critic_hidden: Width of each hidden layer of the critics; None uses the actor's.
         critic_lr: Learning rate of the critics.
-        temperature: At first; what entropy counts against reward.
-        temperature_lr: Its learning rate; 0 leaves it as it is.
-        target_entropy: What the temperature aims at; None is minus the numbers of an action.
-        num_envs: Environments that are acted in at once, of which a decision is made in each;
-            None is one for each process that learns.
-        overlap: Have other processes do actions while an update is computed. The first action
+        temperature: Initial weight of the entropy relative to the reward.
+        temperature_lr: Learning rate of the temperature; 0 keeps it constant.
+        target_entropy: Target of the temperature; None is minus the numbers in an action.
+        num_envs: Environments stepped at the same time; None is one for each training process.
+        overlap: Let worker processes execute actions while an update is computed. The first action
             after an update is then chosen before it.
-        buffer_size: Transitions to keep at most.
-        memory: Transitions of earlier experiences to keep when the buffer is made new, a uniform
-            sample of them all, and to learn from as from the new ones.
-        reset: What is made new when a task begins: the ``buffer``, the ``optimizers``, the
-            ``critics``, the ``temperature``; and ``exploration``, that the decisions before the
-            first update are random again, instead of the policy's.
-        cloning: Weight of the divergence from what earlier policies have left, in replay.
-        remember: States of an experience to leave to plugins, the last ones; None for all.
-        epoch_steps: Updates in an epoch, after which numbers are logged.
+        buffer_size: Largest number of transitions to keep.
+        memory: Transitions of earlier experiences to keep when the buffer is reset, a uniform
+            sample; they are learned together with the new ones.
+        reset: What to reset when a task begins: the ``buffer``, the ``optimizers``, the
+            ``critics``, the ``temperature``, and ``exploration``, which makes the decisions before
+            the first update random again instead of the policy's.
+        cloning: Weight of the divergence from earlier policies in replay.
+        remember: Number of an experience's last states to leave to plugins; None for all.
+        epoch_steps: Updates per epoch, after which values are logged.
     """
 
     steps: int = 10_000
@@ -82,23 +81,23 @@ class SACSettings:
                 raise SettingError(f"learner.{name} must be at most 1, got {getattr(self, name)!r}")
         if self.memory and "buffer" not in self.reset:
             raise SettingError(
-                f"learner.memory={self.memory} is what stays when the buffer is made new, but "
-                f"learner.reset={list(self.reset)} keeps all of it: set learner.memory=0, or add "
-                "buffer to learner.reset"
+                f"learner.memory={self.memory} needs a buffer that is reset, but learner.reset="
+                f"{list(self.reset)} keeps all of it; set learner.memory=0, or add buffer to "
+                "learner.reset"
             )
         if self.pace.updates < 1:
             raise SettingError(
                 f"learner.steps={self.steps} leaves no update after learner.start_steps="
-                f"{self.start_steps}: raise steps or lower start_steps"
+                f"{self.start_steps}; raise steps or lower start_steps"
             )
 
     @property
     def pace(self) -> Pace:
-        """Decisions and updates of an experience."""
+        """The decisions and updates of an experience."""
         return Pace(self.steps, self.start_steps, self.update_ratio)
 
     def rows(self, experiences: int, joint: bool) -> int:
-        """Transitions that have to be kept: no more than there will be."""
-        together = joint or "buffer" not in self.reset
-        of_run = self.steps * (experiences if together else 1)
+        """Return the number of transitions to keep, at most as many as there will be."""
+        keeps_all = joint or "buffer" not in self.reset
+        of_run = self.steps * (experiences if keeps_all else 1)
         return min(self.buffer_size, of_run)

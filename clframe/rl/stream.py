@@ -1,4 +1,4 @@
-"""A stream of robot tasks as one that is learned by acting in them."""
+"""Convert a stream of robot tasks to one that is learned by acting."""
 
 from __future__ import annotations
 
@@ -32,30 +32,30 @@ def live_stream(
     data: Callable[[Task], LiveData],
     environments: int = 1,
 ) -> ImitationStream:
-    """The same tasks, in the same order and measured on the same episodes, without demonstrations.
+    """Return a stream with the same tasks, order and evaluation, but without demonstrations.
 
     Args:
-        stream: Of robot tasks.
-        learner: Who learns, for messages.
-        action_repeat: How often an action is done.
-        buffer_size: Transitions that are kept, at least those of an episode.
-        data: Makes what is learned from in a task.
-        environments: How many are acted in at once.
+        stream: A stream of robot tasks.
+        learner: The learner's name, for messages.
+        action_repeat: How often to repeat an action.
+        buffer_size: Transitions to keep; it must hold at least one episode.
+        data: Makes the training data of a task.
+        environments: Environments stepped at the same time.
     """
     if not isinstance(stream, ImitationStream):
         raise SettingError(
-            f"learner={learner} needs a stream of robot tasks, which '{stream.name}' is not"
+            f"learner={learner} needs a stream of robot tasks, but '{stream.name}' is not one"
         )
     evaluation = stream.tasks[0].evaluation
     if not isinstance(evaluation, Evaluation):
         raise SettingError(
-            f"learner={learner} needs environments to act in, but stream '{stream.name}' has "
-            "recordings only"
+            f"learner={learner} needs environments to act in, but stream '{stream.name}' has only "
+            "recordings"
         )
     inputs: Any = evaluation.inputs
     if not isinstance(inputs, ObservationTransform) or inputs.images:
         raise SettingError(
-            f"learner={learner} learns from states, but stream '{stream.name}' gives images"
+            f"learner={learner} learns from states, but stream '{stream.name}' provides images"
         )
     decisions = math.ceil(evaluation.horizon / action_repeat)
     if buffer_size < decisions * environments:
@@ -67,8 +67,8 @@ def live_stream(
     if stream.normalizer is None:
         first = episodes_of(stream.experiences[0].tasks[0])
         mask = state_mask(stream)
-        look = functools.partial(explored, first, stream.n_outputs, stream.discrete, mask)
-        inputs = inputs.with_normalizer(functools.cache(look))
+        explore = functools.partial(explored, first, stream.n_outputs, stream.discrete, mask)
+        inputs = inputs.with_normalizer(functools.cache(explore))
     tasks = [_held(task, inputs, action_repeat) for task in stream.tasks]
     all_data = [data(task) for task in tasks]
     experiences = [
@@ -88,13 +88,13 @@ def live_stream(
 
 
 def _held(task: Task, inputs: ObservationTransform, action_repeat: int) -> Task:
-    """The task with these inputs, and with actions that are done so often."""
+    """Return the task with these inputs and repeated actions."""
     evaluation = dataclasses.replace(episodes_of(task), inputs=inputs)
     if action_repeat > 1:
         robot = evaluation.robot
         robot = dataclasses.replace(
             robot,
-            # Environments are kept by family and name; this is another one.
+            # Environments are kept by family and name, so this one needs another family.
             family=f"{robot.family}-held-{action_repeat}",
             environment=functools.partial(HeldActions, robot.environment, action_repeat),
         )
@@ -104,7 +104,7 @@ def _held(task: Task, inputs: ObservationTransform, action_repeat: int) -> Task:
 
 
 def state_mask(stream: ImitationStream) -> slice | None:
-    """Which numbers of a state are the mask that a stream has in its inputs."""
+    """Return the position of the stream's mask within a state."""
     if stream.mask is None:
         return None
     inputs = inputs_of(stream.tasks[0])
@@ -121,10 +121,10 @@ def state_mask(stream: ImitationStream) -> slice | None:
 def explored(
     evaluation: Evaluation, action_size: int, discrete: bool = False, mask: slice | None = None
 ) -> Normalizer:
-    """Mean and deviation of the states that random actions lead to in a task.
+    """Return mean and deviation of the states that random actions reach in a task.
 
-    Each action is done a few times, so that it leads somewhere; a choice is made once, among what
-    is possible. The mask is left as it is. The episodes are the same in every run.
+    Each action is repeated a few times, so that it has an effect; a choice is made once, among the
+    possible ones. The mask is not normalized. The episodes are the same in every run.
     """
     robot: RobotTask = evaluation.robot
     key = seed_key(robot, evaluation.goal_seed, TRAINING)
@@ -138,7 +138,7 @@ def explored(
         for number in range(math.ceil(evaluation.horizon / _HOLD) * _HOLD):
             if discrete:
                 possible = np.ones(action_size) if mask is None else states[-1][mask]
-                if not possible.any():  # what is wrong with it is said when it is acted in
+                if not possible.any():  # acting raises an error for such a mask
                     break
                 action = draw.choice(np.flatnonzero(possible))
             elif number % _HOLD == 0:

@@ -1,9 +1,9 @@
-"""Transitions in a file of the run folder that only grows, one row of equal length after another.
+"""Transitions in an append-only file of the run folder, in rows of equal length.
 
-The file holds all of a run, so that a checkpoint need not: it says how many rows there were, and
-the sum of them. A resumed run first returns to the start of an experience and then to a step within
-it, so the file is cut only when something is written to it again. It is written and read, and not
-mapped: a full disk would end a process that writes to a mapping without a word.
+The file holds all transitions of a run, so a checkpoint only stores the number of rows and their
+checksum. A resumed run first returns to the start of an experience and then to a step within it, so
+the file is truncated only when something is appended again. It is not memory-mapped for writing: a
+full disk would kill a process that writes to a mapping without a message.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class TransitionFile:
     """Rows of a structured type.
 
     Args:
-        path: Where it is; made with the first row.
+        path: The file, created with the first row.
         row: The type of a row.
     """
 
@@ -34,37 +34,37 @@ class TransitionFile:
         self.rows = 0
         """Rows that belong to the run."""
         self.last_mark: dict[str, Any] = mark_of(b"")
-        """What it held of the run when that was last asked for."""
+        """The content that belongs to the run, as of the last :meth:`mark`."""
         self._sum: PrefixSum | None = None
 
     def append(self, rows: NDArray[Any]) -> None:
-        """Write rows after those that belong to the run; what is behind them is cut off."""
-        there = self._check(self.rows)
+        """Append rows to those that belong to the run; truncate anything after them."""
+        length = self._check(self.rows)
         try:
-            if there > self.rows * self.row.itemsize:
+            if length > self.rows * self.row.itemsize:
                 os.truncate(self.path, self.rows * self.row.itemsize)
             with self.path.open("ab") as file:
                 file.write(rows.tobytes())
         except OSError as error:
-            error.filename = str(self.path)  # a write that fails does not say of which file
+            error.filename = str(self.path)  # a failed write does not name its file
             raise
         if self._sum is None:
             self._sum = PrefixSum(self.path)
         self.rows += len(rows)
 
     def mark(self) -> dict[str, Any]:
-        """What the file holds of the run."""
+        """Return the length and checksum of the content that belongs to the run."""
         if self._sum is not None:
             self.last_mark = self._sum.mark()
         return self.last_mark
 
     def rollback(self, mark: dict[str, Any]) -> None:
-        """Only what the file held at this mark belongs to the run."""
+        """Keep only the content up to this mark."""
         self.rows = mark["bytes"] // self.row.itemsize
         self.last_mark, self._sum = dict(mark), None
 
     def read(self, numbers: NDArray[np.int64]) -> NDArray[Any]:
-        """The rows of these numbers, which ascend."""
+        """Return the rows with these ascending numbers."""
         if not len(numbers):
             return np.empty(0, self.row)
         self._check(int(numbers[-1]) + 1)
@@ -72,15 +72,15 @@ class TransitionFile:
         return np.array(stored[numbers])
 
     def _check(self, rows: int) -> int:
-        """The file's length.
+        """Return the file's length.
 
         Raises:
-            RunFolderError: It does not hold so many rows any more.
+            RunFolderError: It holds fewer rows.
         """
-        there = self.path.stat().st_size if self.path.exists() else 0
-        if there < rows * self.row.itemsize:
+        length = self.path.stat().st_size if self.path.exists() else 0
+        if length < rows * self.row.itemsize:
             raise RunFolderError(
-                f"'{self.path}' holds {there // self.row.itemsize} transitions, but the run had "
-                f"{rows}, from which it learns: put back a copy of it"
+                f"'{self.path}' holds {length // self.row.itemsize} transitions, but the run had "
+                f"{rows} and learns from them; restore the file from a copy"
             )
-        return there
+        return length

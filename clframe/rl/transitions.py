@@ -1,4 +1,4 @@
-"""What happened, step by step: the last transitions, in memory that is taken once."""
+"""A buffer of the last transitions in preallocated memory."""
 
 from __future__ import annotations
 
@@ -19,40 +19,40 @@ _AT_ONCE = 4096
 
 
 class _Queue:
-    """Places of one task's transitions, the oldest first."""
+    """Positions of one task's transitions, the oldest first."""
 
     def __init__(self, size: int) -> None:
-        self._places = np.zeros(size, np.int64)
+        self._positions = np.zeros(size, np.int64)
         self._first = self._end = 0
 
     def __len__(self) -> int:
         return self._end - self._first
 
-    def add(self, place: int) -> None:
-        self._places[self._end % len(self._places)] = place
+    def add(self, position: int) -> None:
+        self._positions[self._end % len(self._positions)] = position
         self._end += 1
 
     def forget_oldest(self) -> None:
         self._first += 1
 
     def pick(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The places with these numbers, taken modulo the length."""
-        return self._places[(self._first + numbers % len(self)) % len(self._places)]
+        """Return the positions with these numbers, taken modulo the length."""
+        return self._positions[(self._first + numbers % len(self)) % len(self._positions)]
 
 
 class Transitions:
-    """Up to ``size`` transitions; a new one takes the place of the oldest.
+    """Up to ``size`` transitions; a new one replaces the oldest.
 
     Rows are written through NumPy and read as tensors of the same memory, so neither a step nor a
-    batch costs a loop in Python. It stays in main memory; batches are sent to the device. Where the
-    run has a folder (:meth:`keep_in`), a file in it holds all rows of the run, and the state is
-    their number; else the state holds the rows.
+    batch needs a loop in Python. The memory is on the host; batches are sent to the device. If the
+    run has a folder (:meth:`keep_in`), a file in it holds all rows of the run and the state is
+    their number; otherwise the state holds the rows.
 
     Args:
-        size: Rows at most.
+        size: Largest number of rows.
         state: Shape of a stored observation.
-        actions: Numbers of an action.
-        memory: Rows from before :meth:`clear`, at most, that stay.
+        actions: Numbers in an action.
+        memory: Largest number of rows to keep at :meth:`clear`.
     """
 
     def __init__(self, size: int, state: tuple[int, ...], actions: int, memory: int = 0) -> None:
@@ -61,9 +61,9 @@ class Transitions:
         self.added = 0
         """Rows ever written; the newest is number ``added - 1``."""
         self.first = 0
-        """The first row since everything was forgotten."""
+        """The first row since the last :meth:`clear`."""
         self.past: NDArray[np.int64] = np.empty(0, np.int64)
-        """Numbers of the rows from before that are kept; they have the first places in memory."""
+        """Numbers of the older rows that are kept, at the first positions in memory."""
         self._row = np.dtype(
             [
                 ("state", np.float32, state),
@@ -81,18 +81,18 @@ class Transitions:
         }
         self._columns = {name: torch.from_numpy(rows) for name, rows in self._rows.items()}
         self._of_task: dict[int, _Queue] | None = None
-        """Where each task's rows are; kept from the first draw on that asks for it."""
+        """Positions of each task's rows; maintained after the first draw by task."""
         self.file: TransitionFile | None = None
         self._share: Callable[[Any], Any] = lambda value: value
         self._to_load: dict[str, Any] | None = None
-        """A state whose rows are still in the file alone."""
+        """A state whose rows have not been read from the file yet."""
 
     def keep_in(self, path: Path | None, share: Callable[[Any], Any]) -> None:
         """Keep all rows in a file.
 
         Args:
             path: The file; None on a process that does not write.
-            share: Gives every process what the main one has.
+            share: Broadcasts the main process's value to all processes.
         """
         self.file = None if path is None else TransitionFile(path, self._row)
         self._share = share
@@ -104,8 +104,8 @@ class Transitions:
     def _recent(self) -> int:
         return min(self.added - self.first, self.size)
 
-    def _places(self, numbers: Any) -> Any:
-        """Where in memory the rows with these numbers are."""
+    def _positions(self, numbers: Any) -> Any:
+        """Return the positions in memory of the rows with these numbers."""
         return self.memory + numbers % self.size
 
     # ------------------------------------------------------------ writing
@@ -121,29 +121,29 @@ class Transitions:
         environment: int = 0,
     ) -> None:
         """Write one transition."""
-        place, rows = self._places(self.added), self._rows
+        position, rows = self._positions(self.added), self._rows
         if self._of_task is not None:
             if self._recent == self.size:
-                self._of_task[int(rows["task"][place])].forget_oldest()
-            self._queue(self._of_task, task).add(place)
-        rows["state"][place], rows["next_state"][place] = state, next_state
-        rows["action"][place], rows["reward"][place] = action, reward
-        rows["terminated"][place], rows["task"][place] = terminated, task
-        rows["environment"][place] = environment
+                self._of_task[int(rows["task"][position])].forget_oldest()
+            self._queue(self._of_task, task).add(position)
+        rows["state"][position], rows["next_state"][position] = state, next_state
+        rows["action"][position], rows["reward"][position] = action, reward
+        rows["terminated"][position], rows["task"][position] = terminated, task
+        rows["environment"][position] = environment
         self.added += 1
         if self.file is not None and self.added - self.file.rows >= min(self.size, _AT_ONCE):
             self._write(self.file)
 
     def _write(self, file: TransitionFile) -> None:
-        places = self._places(np.arange(file.rows, self.added))
-        rows = np.empty(len(places), self._row)
+        positions = self._positions(np.arange(file.rows, self.added))
+        rows = np.empty(len(positions), self._row)
         for name, column in self._rows.items():
-            rows[name] = column[places]
+            rows[name] = column[positions]
         if len(rows):
             file.append(rows)
 
     def clear(self, generator: torch.Generator | None = None) -> None:
-        """Forget everything but ``memory`` rows, which are a uniform sample of all there were."""
+        """Forget everything except ``memory`` rows, a uniform sample of all rows so far."""
         if self.memory and generator is not None:
             self.load()
             self._choose_past(generator)
@@ -154,61 +154,61 @@ class Transitions:
     def _choose_past(self, generator: torch.Generator) -> None:
         before, device = self.first, generator.device
         kept = min(self.memory, len(self))
-        # How many of a uniform sample of all rows are from before the last time: what is kept of
-        # those is such a sample already.
+        # How many rows of a uniform sample of all rows are older than the last call. The rows kept
+        # from then are a uniform sample already.
         drawn = torch.randperm(self.added, generator=generator, device=device)[:kept]
         old = min(int((drawn < before).sum()), len(self.past))
         old = max(old, kept - self._recent)
         of_past = torch.randperm(len(self.past), generator=generator, device=device)[:old]
         of_recent = torch.randperm(self._recent, generator=generator, device=device)[: kept - old]
-        places = np.sort(of_past.cpu().numpy())
+        kept_past = np.sort(of_past.cpu().numpy())
         numbers = np.sort(of_recent.cpu().numpy()) + self.added - self._recent
-        taken = np.concatenate([places, self._places(numbers)])
+        taken = np.concatenate([kept_past, self._positions(numbers)])
         for column in self._rows.values():
             column[:kept] = column[taken]
-        self.past = np.concatenate([self.past[places], numbers])
+        self.past = np.concatenate([self.past[kept_past], numbers])
 
     # ------------------------------------------------------------ reading
 
     def sample(self, n: int, generator: torch.Generator) -> dict[str, Tensor]:
-        """So many transitions, drawn uniformly and independently, on the generator's device."""
+        """Draw n transitions uniformly and independently, on the generator's device."""
         device, before = generator.device, len(self.past)
         drawn = torch.randint(len(self), (n,), generator=generator, device=device).cpu()
-        places = self._places(self.added - self._recent - before + drawn)
-        return self._take(torch.where(drawn < before, drawn, places), device)
+        positions = self._positions(self.added - self._recent - before + drawn)
+        return self._take(torch.where(drawn < before, drawn, positions), device)
 
     def sample_evenly(
         self, n: int, tasks: Sequence[int], number: int, generator: torch.Generator
     ) -> dict[str, Tensor]:
-        """The same with as many of each task, drawn uniformly among its own.
+        """Draw n transitions with an equal share per task, uniformly within each task.
 
         Args:
-            n: Transitions.
-            tasks: Which, of those that have any; one that comes twice has twice the share.
-            number: Of the draw. Where tasks do not divide ``n``, they take turns at the rest.
-            generator: Gives the device as well.
+            n: Number of transitions.
+            tasks: The tasks, of those that have any; a task listed twice has twice the share.
+            number: The number of the draw; tasks take turns at the remainder of ``n``.
+            generator: Also determines the device.
         """
         if self._of_task is None:
             self._of_task = {}
-            for place in self._window():
-                self._queue(self._of_task, int(self._rows["task"][place])).add(int(place))
+            for row in self._window():
+                self._queue(self._of_task, int(self._rows["task"][row])).add(int(row))
         device = generator.device
         drawn = torch.randint(2**62, (n,), generator=generator, device=device).cpu().numpy()
         present = [queue for task in tasks if (queue := self._of_task.get(task))]
-        places = np.empty(n, np.int64)
+        positions = np.empty(n, np.int64)
         for position, queue in enumerate(present):
             share = slice((position - number * n) % len(present), None, len(present))
-            places[share] = queue.pick(drawn[share])
-        return self._take(torch.from_numpy(places), device)
+            positions[share] = queue.pick(drawn[share])
+        return self._take(torch.from_numpy(positions), device)
 
     def _queue(self, queues: dict[int, _Queue], task: int) -> _Queue:
         if task not in queues:
             queues[task] = _Queue(self.size)
         return queues[task]
 
-    def _take(self, places: Tensor, device: torch.device) -> dict[str, Tensor]:
+    def _take(self, positions: Tensor, device: torch.device) -> dict[str, Tensor]:
         taken = {
-            name: column.index_select(0, places).to(device)
+            name: column.index_select(0, positions).to(device)
             for name, column in self._columns.items()
             if name != "environment"
         }
@@ -216,15 +216,15 @@ class Transitions:
         return taken
 
     def newest(self, n: int) -> dict[str, Tensor]:
-        """The last ``n`` transitions (or all, if there are fewer), in the order of time."""
+        """Return the last ``n`` transitions (or all, if there are fewer) in temporal order."""
         n = min(n, self._recent)
-        places = torch.from_numpy(self._places(np.arange(self.added - n, self.added)))
-        return {name: column[places] for name, column in self._columns.items()}
+        positions = torch.from_numpy(self._positions(np.arange(self.added - n, self.added)))
+        return {name: column[positions] for name, column in self._columns.items()}
 
     # ------------------------------------------------------------ saving
 
     def state_dict(self) -> dict[str, Any]:
-        """How many rows there are and which are kept; the rows, where no file has them."""
+        """Return the counters and, without a file, the rows."""
         if self._to_load is not None:
             return self._to_load
         state = {"added": self.added, "first": self.first, "past": torch.from_numpy(self.past)}
@@ -236,12 +236,12 @@ class Transitions:
         return {**state, "mark": {}, "columns": columns}
 
     def _window(self) -> NDArray[Any]:
-        """Where the rows since everything was forgotten are, the oldest first."""
-        places: NDArray[Any] = self._places(np.arange(self.added - self._recent, self.added))
-        return places
+        """Return the positions of the rows since the last :meth:`clear`, the oldest first."""
+        positions: NDArray[Any] = self._positions(np.arange(self.added - self._recent, self.added))
+        return positions
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore what :meth:`state_dict` gave; rows of a file are read by :meth:`load`."""
+        """Restore the state of :meth:`state_dict`; :meth:`load` reads rows from a file."""
         self.added, self.first, self._of_task = state["added"], state["first"], None
         self.past = state["past"].cpu().numpy()
         self._to_load = state
@@ -251,7 +251,7 @@ class Transitions:
             self.file.rollback(state["mark"])
 
     def load(self) -> None:
-        """Have the rows of the state in memory."""
+        """Load the rows of the state into memory."""
         state, self._to_load = self._to_load, None
         if state is None:
             return

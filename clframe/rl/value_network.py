@@ -1,4 +1,4 @@
-"""What rewards are expected: a network beside the actor's, made as it is."""
+"""The network that estimates the expected return, separate from the actor."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ Actor: TypeAlias = SquashedGaussian | CategoricalPolicy
 
 
 def value_network(model: Actor, n_inputs: int, hidden: Sequence[int] | None) -> nn.Module:
-    """What rewards are expected, one number per row; layers and heads are as the actor's.
+    """Return a network with one value per row; layers and heads are like the actor's.
 
     Args:
         model: The actor.
-        n_inputs: Length of its inputs, the task's code included where it has heads of tasks.
-        hidden: Width of each hidden layer; None is as the actor has it.
+        n_inputs: Length of its inputs, including the task's code if it has task heads.
+        hidden: Width of each hidden layer; None uses the actor's.
     """
     body, n_tasks = model.body, model.n_tasks
     widths = list(body.hidden if hidden is None else hidden)
@@ -34,7 +34,7 @@ def value_network(model: Actor, n_inputs: int, hidden: Sequence[int] | None) -> 
 
 
 def renew(network: nn.Module) -> None:
-    """Draw all weights anew, as they are drawn when layers are made."""
+    """Draw new weights for all layers."""
     for module in network.modules():
         reset: Any = getattr(module, "reset_parameters", None)
         if reset is not None:

@@ -1,9 +1,9 @@
-"""Several environments of one task, stepped together; each starts its next episode by itself.
+"""Several environments of one task, stepped together; each begins its next episode itself.
 
 Environments run in workers (:mod:`clframe.rl.env_slots`) or in this process, with equal results.
-An episode follows from the key, the number of its environment and its own number. So a checkpoint
-needs no state of a simulator: to come to the middle of the episodes, a resumed run begins them
-again and does the actions that were done in them.
+The key, the environment's number and the episode's number determine an episode. A checkpoint
+therefore needs no simulator state: a resumed run begins the current episodes again and repeats
+their actions.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _numbers = itertools.count()
 
 
 class Finished(NamedTuple):
-    """An episode that has come to its end."""
+    """An episode that has ended."""
 
     total: float
     success: bool
@@ -36,28 +36,28 @@ class Finished(NamedTuple):
 
 
 class Steps(NamedTuple):
-    """What one step of all environments leads to."""
+    """The results of one step of all environments."""
 
     reward: NDArray[np.float32]
     terminated: NDArray[np.bool_]
-    """Whose episode is over since nothing can follow."""
+    """Environments whose episode terminated."""
     ended: NDArray[np.bool_]
-    """Whose episode is over for whatever reason, the horizon among them."""
+    """Environments whose episode ended for any reason, including the horizon."""
     last: dict[int, NDArray[np.float32]]
-    """What was seen last in the episodes that ended."""
+    """The last observations of the episodes that ended."""
     finished: list[Finished]
 
 
 class VectorEnvironment:
-    """So many environments of a task.
+    """Several environments of a task.
 
     Args:
-        make: Makes one of them.
-        n: How many.
-        key: Of the episodes' seeds.
-        horizon: Steps until an episode is given up.
+        make: Creates an environment.
+        n: Number of environments.
+        key: The key of the episodes' seeds.
+        horizon: Steps after which an episode ends.
         window: Observations that a policy sees.
-        processes: Worker processes; 0 for this one alone, None for one per core.
+        processes: Worker processes; 0 uses only this process, None one per core.
     """
 
     def __init__(
@@ -81,23 +81,23 @@ class VectorEnvironment:
             "steps": np.zeros(n, np.int64),
             "total": np.zeros(n, np.float64),
             "success": np.zeros(n, np.bool_),
-            # Those of the current episodes.
+            # The actions of the current episodes.
             "actions": np.zeros((n, horizon, *action), kind),
         }
         self._begun = False
-        """Whether the environments are where the columns say."""
+        """Whether the environments are at the step in the columns."""
         self._fresh = True
-        """Whether the first episodes are still to be begun."""
+        """Whether the first episodes have not begun yet."""
 
     @property
     def windows(self) -> NDArray[np.float32]:
-        """What is seen now ``[n, window, state]``; it changes with the next step."""
+        """The current windows ``[n, window, state]``; the next step changes them."""
         if not self._begun:
-            self._go_there()
+            self._restore_episodes()
         return self._columns["windows"]
 
     def step(self, actions: NDArray[Any]) -> Steps:
-        """Do one action in each environment; where an episode ends, begin the next one."""
+        """Do one action in each environment; begin the next episode where one ends."""
         windows, columns = self.windows, self._columns
         moments = self._ask(env_slots.step, dict(enumerate(actions)))
         reward, terminated = np.zeros(self.n, np.float32), np.zeros(self.n, np.bool_)
@@ -121,32 +121,32 @@ class VectorEnvironment:
 
     # ------------------------------------------------------------ episodes
 
-    def _begin_next(self, places: NDArray[np.int64]) -> None:
+    def _begin_next(self, slots: NDArray[np.int64]) -> None:
         columns = self._columns
-        columns["episode"][places] += 1
+        columns["episode"][slots] += 1
         for name in ("steps", "total", "success"):
-            columns[name][places] = 0
-        self._begin(places)
+            columns[name][slots] = 0
+        self._begin(slots)
 
-    def _begin(self, places: NDArray[np.int64]) -> None:
-        """Begin the current episodes of these environments and do what was done in them."""
+    def _begin(self, slots: NDArray[np.int64]) -> None:
+        """Begin the current episodes of these environments and repeat their actions."""
         columns = self._columns
         episodes = {
             int(slot): (
                 episode_seeds(1, *self.key, int(slot), start=int(columns["episode"][slot]))[0],
                 columns["actions"][slot, : columns["steps"][slot]],
             )
-            for slot in places
+            for slot in slots
         }
         window = columns["windows"].shape[1]
-        seen = self._ask(env_slots.begin, episodes, self.make)
-        for slot, states in seen.items():
-            # Before the first observation there is the first one again.
-            places_seen = np.arange(len(states) - window, len(states)).clip(0)
-            columns["windows"][slot] = states[places_seen]
+        states_of = self._ask(env_slots.begin, episodes, self.make)
+        for slot, states in states_of.items():
+            # Before the first observation, the window repeats it.
+            steps_seen = np.arange(len(states) - window, len(states)).clip(0)
+            columns["windows"][slot] = states[steps_seen]
 
-    def _go_there(self) -> None:
-        """Bring the environments to where the columns say."""
+    def _restore_episodes(self) -> None:
+        """Bring the environments to the step in the columns."""
         expected = self._columns["windows"].copy()
         self._begin(np.arange(self.n))
         if not self._fresh:
@@ -156,31 +156,31 @@ class VectorEnvironment:
                 raise DataError(
                     f"the environment of task '{self.make.robot.name}' does not repeat an episode: "
                     f"after the same seed and {self._columns['steps'][slot]} equal actions its "
-                    "state is another one, so the run cannot be resumed"
+                    "state differs, so the run cannot be resumed"
                 )
         self._begun, self._fresh = True, False
 
     # ------------------------------------------------------------ workers
 
     def _ask(self, function: Callable[..., Any], work: Mapping[int, Any], *more: Any) -> Any:
-        """Deal work by slot out to the workers and put the answers together."""
+        """Distribute work over the workers by slot and merge the answers."""
         if self._pool is None:
             self._pool = environment_pool(self.processes, self.n)
         workers = self._pool.workers
-        # Always the same worker for a slot: it holds the slot's environment.
+        # A slot always has the same worker, which holds its environment.
         shares: list[dict[int, Any]] = [{} for _ in workers]
         for slot, item in work.items():
             shares[slot % len(shares)][slot] = item
         busy = [pair for pair in zip(workers, shares, strict=True) if pair[1]]
         for worker, share in busy:
             worker.send(function, self._name, *more, share)
-        together: dict[int, Any] = {}
+        answers: dict[int, Any] = {}
         for worker, _ in busy:
-            together |= worker.receive()
-        return together
+            answers |= worker.receive()
+        return answers
 
     def close(self) -> None:
-        """Give the environments up, and the workers with them."""
+        """Close the environments and the workers."""
         if self._pool is not None:
             env_slots.forget(self._name)
             self._pool.close()
@@ -190,14 +190,14 @@ class VectorEnvironment:
     # ------------------------------------------------------------ state
 
     def state_dict(self) -> dict[str, Any]:
-        """Where the environments are, without their own state."""
+        """Return the position of the environments, without a simulator state."""
         most = int(self._columns["steps"].max())
         columns = {**self._columns, "actions": self._columns["actions"][:, :most]}
         arrays = {name: torch.from_numpy(column.copy()) for name, column in columns.items()}
         return {"fresh": self._fresh, "columns": arrays}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore what :meth:`state_dict` gave; the environments follow when they are needed."""
+        """Restore the state of :meth:`state_dict`; the environments follow when they are needed."""
         self._fresh, self._begun = state["fresh"], False
         for name, column in state["columns"].items():
             kept = column.cpu().numpy()

@@ -1,7 +1,7 @@
-"""Environments that are acted in at once: here, in worker processes, on several ranks.
+"""Environments stepped at the same time: in this process, in workers, or on several ranks.
 
-Which of them is stepped where does not matter to what happens. Actions are sent first and the
-answers taken later, so that a worker process steps while this one computes.
+Where an environment runs does not affect the results. Actions are sent first and the results
+received later, so that a worker steps while this process computes.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     from clframe.core.stream import Task
 
 KEPT = 24
-"""Environments that a process keeps, unless more are acted in at once."""
+"""Environments kept per process, unless more are stepped at the same time."""
 
 _owners = itertools.count()
 
 
 class Start(NamedTuple):
-    """An episode to begin, and what has been done in it already."""
+    """An episode to begin, and the actions done in it so far."""
 
     task: int
     seed: int
@@ -39,22 +39,22 @@ class Start(NamedTuple):
 
 
 def maker(task: Task, action_size: int) -> Make:
-    """Makes a task's environment, in any process."""
-    # Of the task an environment needs its name alone.
+    """Return a function that creates a task's environment in any process."""
+    # An environment needs only the task's name.
     robot = dataclasses.replace(episodes_of(task).robot, expert=None, facts={})
     return functools.partial(CheckedEnvironment, robot, inputs_of(task).state_size, action_size)
 
 
 class Environments:
-    """So many environments, each of any task.
+    """Several environments, each of any task.
 
     Args:
-        number: How many are acted in at once.
-        makers: Makes a task's environment, by the task's index.
-        state_size: Numbers of a state.
-        processes: Worker processes; 0 for this one alone.
-        ranks: The processes that learn together; None for one. Each has every so manieth
-            environment, and all are given what happens in all of them.
+        number: Number of environments stepped at the same time.
+        makers: Functions that create a task's environment, by task index.
+        state_size: Numbers in a state.
+        processes: Worker processes; 0 uses only this process.
+        ranks: The processes that train together; None for one. Environments are distributed over
+            them in turn, and each receives the results of all.
     """
 
     def __init__(
@@ -72,19 +72,19 @@ class Environments:
         self._pool = WorkerPool(
             min(processes, -(-number // self._size)),
             on_exit=lambda code: (
-                f"a worker process that steps environments ended with code {code} (memory?); "
-                "learner.overlap=false works without it"
+                f"a worker process that steps environments ended with code {code} (memory?); set "
+                "learner.overlap=false to run without it"
             ),
             advice="set learner.overlap=false, or give the environment as a function of a module",
         )
 
     def close(self) -> None:
-        """Give everything up."""
+        """Close all environments and workers."""
         self._pool.close()
         forget(self._owner)
 
     def begin(self, starts: Mapping[int, Start], window: int) -> dict[int, NDArray[np.float32]]:
-        """Begin episodes, by the environment's number; gives the last states of each."""
+        """Begin episodes by environment number; return the last states of each."""
         own = [number for number in starts if self._is_own(number)]
         for number in own:
             task, seed, actions = starts[number]
@@ -95,7 +95,7 @@ class Environments:
         rows = {}
         for number in own:
             states = self._worker(number).receive()[-window:]
-            # The first state stands for those before it.
+            # The first state fills the window before it.
             first = np.repeat(states[:1], window - len(states), 0)
             rows[number] = np.concatenate([first, states])
         return {
@@ -110,11 +110,11 @@ class Environments:
                 self._worker(number).send(step, self._key(number), action)
 
     def receive(self, numbers: Sequence[int]) -> dict[int, Moment]:
-        """What the actions led to, in the order in which they were sent."""
+        """Return the results of the actions in the order in which they were sent."""
         own = {n: self._worker(n).receive() for n in numbers if self._is_own(n)}
         if self.ranks is None:
             return own
-        # Numbers of 64 bits hold all of it as it is.
+        # 64-bit floats hold all values exactly.
         rows = {
             number: np.concatenate([moment.state, np.array(moment[1:], np.float64)])[None]
             for number, moment in own.items()
@@ -140,12 +140,12 @@ class Environments:
     def _together(
         self, own: Mapping[int, NDArray[Any]], numbers: Iterable[int], shape: tuple[int, int]
     ) -> dict[int, NDArray[Any]]:
-        """The tables of all environments, of which this rank has its own."""
+        """Gather the tables of all environments, of which this rank has its own."""
         if self.ranks is None:
             return dict(own)
         size, each = self._size, -(-self.number // self._size)
         table = torch.zeros(each, *shape, dtype=torch.float64)
         for number, rows in own.items():
             table[number // size] = torch.from_numpy(rows.astype(np.float64))
-        whole = self.ranks.gather(table.to(self.ranks.device)).cpu().unflatten(0, (size, each))
-        return {number: whole[number % size, number // size].numpy() for number in numbers}
+        gathered = self.ranks.gather(table.to(self.ranks.device)).cpu().unflatten(0, (size, each))
+        return {number: gathered[number % size, number // size].numpy() for number in numbers}

@@ -1,4 +1,4 @@
-"""The actions that follow each step of a demonstration, as labels of policies that predict them."""
+"""Label each step of a demonstration with its next actions, for policies that predict chunks."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch import Tensor
 
 
 def sequence_rows(lengths: Sequence[int], window: int) -> Tensor:
-    """Which frames the sequences are made of, where demonstrations of these lengths follow.
+    """Return the frames of each sequence, for concatenated demonstrations of these lengths.
 
     >>> sequence_rows([3, 1], 2).tolist()
     [[0, 1], [1, 2], [2, 2], [3, 3]]
@@ -24,15 +24,15 @@ def sequence_rows(lengths: Sequence[int], window: int) -> Tensor:
 
 
 def chunk_labels(actions: Tensor, lengths: Sequence[int], chunk: int) -> Tensor:
-    """Each step's action and those that follow, ``[steps, chunk, numbers + 1]``.
+    """Return each step's action and the following ones, ``[steps, chunk, numbers + 1]``.
 
-    The last number is 1; behind the end of a demonstration it is 0 and the last action stands.
+    The last number is 1; after the end of a demonstration it is 0 and the last action repeats.
 
     >>> chunk_labels(torch.tensor([[0.1], [0.2], [0.3]]), [2, 1], 2).tolist()[0]
     [[0.10000000149011612, 1.0], [0.20000000298023224, 1.0]]
     """
     rows = sequence_rows(lengths, chunk)
-    # A row that comes again is padding; the first of a chunk is the step itself.
-    there = torch.ones(rows.shape, dtype=actions.dtype)
-    there[:, 1:] = (rows[:, 1:] != rows[:, :-1]).to(actions.dtype)
-    return torch.cat([actions[rows], there[..., None]], -1)
+    # A repeated row is padding; the first of a chunk is the step itself.
+    present = torch.ones(rows.shape, dtype=actions.dtype)
+    present[:, 1:] = (rows[:, 1:] != rows[:, :-1]).to(actions.dtype)
+    return torch.cat([actions[rows], present[..., None]], -1)

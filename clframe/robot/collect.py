@@ -1,4 +1,4 @@
-"""Making demonstrations: experts act, and what succeeds is kept."""
+"""Record demonstrations: experts act, and successful episodes are kept."""
 
 from __future__ import annotations
 
@@ -31,23 +31,23 @@ from clframe.utils.progress import ProgressMeter
 from clframe.worlds.environment import Environment, as_environment
 
 AFTER_SUCCESS = 10
-"""Steps kept after the goal was reached, so that holding it is demonstrated, too."""
+"""Steps kept after the goal was reached, so that the demonstration includes holding it."""
 _TRIES = 4
-"""Episodes tried for each one wanted before a task is given up."""
+"""Episodes tried per requested one before a task is given up."""
 
 
 def path_of(task: RobotTask, folder: Path, goal_seed: int = 0) -> Path:
-    """Where a task's demonstrations are kept under the data folder."""
+    """Return the file of a task's demonstrations under the data folder."""
     family = task.family if goal_seed == 0 else f"{task.family}-goals-{goal_seed}"
     return folder / "demos" / family / f"{task.name}_demo.hdf5"
 
 
 def record(task: RobotTask, environment: Environment, seed: int) -> Demonstration | None:
-    """One episode of the expert; None if it does not reach the goal."""
+    """Record one episode of the expert; return None if it does not reach the goal."""
     assert task.expert is not None
     environment = as_environment(environment)
     observation, _ = environment.reset(seed=seed)
-    seen: list[dict[str, Any]] = []
+    observations: list[dict[str, Any]] = []
     steps: list[_Step] = []
     states: list[Any] = []
     left = task.limit
@@ -55,15 +55,15 @@ def record(task: RobotTask, environment: Environment, seed: int) -> Demonstratio
     expert = task.expert(environment.innermost)
     ended = False
     for action in expert:
-        seen.append(as_dictionary(observation))
-        wanted: Any = action
+        observations.append(as_dictionary(observation))
+        executed: Any = action
         if task.discrete:  # stored as a vector of one number
             label = np.array([action], np.float32)
         else:
-            wanted = label = np.clip(np.asarray(action, np.float32), -1.0, 1.0)
+            executed = label = np.clip(np.asarray(action, np.float32), -1.0, 1.0)
         if (state := environment.simulator_state()) is not None:
             states.append(state)
-        observation, reward, terminated, truncated, info = environment.step(wanted)
+        observation, reward, terminated, truncated, info = environment.step(executed)
         steps.append(_Step(label, info.get("executed"), float(reward), bool(info["success"])))
         left -= 1
         if info["success"] and not succeeded:
@@ -77,7 +77,7 @@ def record(task: RobotTask, environment: Environment, seed: int) -> Demonstratio
     disturbed = any(step.executed is not None for step in steps)
     return Demonstration(
         np.stack([step.action for step in steps]),
-        {name: np.stack([one[name] for one in seen]) for name in seen[0]},
+        {name: np.stack([frame[name] for frame in observations]) for name in observations[0]},
         np.stack(states) if states else np.zeros((0, 0)),
         seed,
         np.stack([step.done for step in steps]) if disturbed else None,
@@ -88,7 +88,7 @@ def record(task: RobotTask, environment: Environment, seed: int) -> Demonstratio
 
 
 class _Step(NamedTuple):
-    """An action with what came of it."""
+    """An action and its results."""
 
     action: NDArray[np.float32]
     executed: NDArray[np.float32] | None
@@ -101,14 +101,14 @@ class _Step(NamedTuple):
 
 
 def make_file(task: RobotTask, path: Path, n: int, goal_seed: int = 0) -> tuple[int, int]:
-    """Record n successful episodes and write them; returns how many were kept and tried.
+    """Record n successful episodes and write them; return how many were kept and tried.
 
     Raises:
         DataError: The expert fails too often.
     """
     if task.expert is None:
         raise DataError(
-            f"task '{task.name}' has no expert to demonstrate it: put its demonstrations at "
+            f"task '{task.name}' has no expert to demonstrate it; put its demonstrations at "
             f"'{path}'"
         )
     environment = task.make_recording()
@@ -119,7 +119,7 @@ def make_file(task: RobotTask, path: Path, n: int, goal_seed: int = 0) -> tuple[
         if tried >= _TRIES * n:
             raise DataError(
                 f"the expert of task '{task.name}' reached the goal in {len(kept)} of {tried} "
-                f"episodes; {n} successful ones are wanted"
+                f"episodes, but {n} successful ones are needed"
             )
         demo = record(task, environment, episode_seeds(1, *key, start=tried)[0])
         tried += 1
@@ -132,7 +132,7 @@ def make_file(task: RobotTask, path: Path, n: int, goal_seed: int = 0) -> tuple[
 
 
 def has_enough(path: Path, n: int) -> bool:
-    """Whether a file is there with at least n demonstrations."""
+    """Return whether a file exists with at least n demonstrations."""
     return path.is_file() and demonstrations.read_info(path).demos >= n
 
 
@@ -145,36 +145,36 @@ def ensure(
     again: bool = False,
     show_progress: bool = True,
 ) -> list[tuple[RobotTask, int, int, float]]:
-    """Make what is missing, tasks in parallel; returns what was made, tried and the seconds.
+    """Record missing demonstrations, tasks in parallel; return counts and seconds per task.
 
     Args:
-        tasks: Whose demonstrations are wanted.
+        tasks: The tasks to demonstrate.
         folder: The data folder.
-        n: Demonstrations a task.
-        goal_seed: The stream's choice of goals.
-        num_workers: Worker processes; 0 for this one alone, None for one per core.
-        again: Make them even if they are there.
-        show_progress: Whether to show how far it is.
+        n: Demonstrations per task.
+        goal_seed: The seed of the stream's goals.
+        num_workers: Worker processes; 0 uses only this process, None one per core.
+        again: Record them even if they exist.
+        show_progress: Whether to show a progress bar.
     """
-    wanted = [t for t in tasks if again or not has_enough(path_of(t, folder, goal_seed), n)]
-    if not wanted:
+    missing = [t for t in tasks if again or not has_enough(path_of(t, folder, goal_seed), n)]
+    if not missing:
         return []
-    place = path_of(wanted[0], folder, goal_seed).parent
-    lock = Lock(place / ".lock")
+    demo_folder = path_of(missing[0], folder, goal_seed).parent
+    lock = Lock(demo_folder / ".lock")
     try:
         lock.wait(lambda: warn_user("waiting for another process that is recording demonstrations"))
-        remove_temporary(place)
+        remove_temporary(demo_folder)
     except OSError as error:
         raise DataError(
-            f"the folder of demonstrations '{place}' cannot be written: {error.strerror}; choose "
-            "another place with data_dir="
+            f"cannot write the demonstration folder '{demo_folder}': {error.strerror}; choose "
+            "another folder with data_dir="
         ) from error
     with lock:
-        # Another process may have made some while this one waited.
-        wanted = [t for t in wanted if again or not has_enough(path_of(t, folder, goal_seed), n)]
-        if not wanted:
+        # Another process may have recorded some while this one waited.
+        missing = [t for t in missing if again or not has_enough(path_of(t, folder, goal_seed), n)]
+        if not missing:
             return []
-        return _make_all(wanted, folder, n, goal_seed, num_workers, show_progress)
+        return _make_all(missing, folder, n, goal_seed, num_workers, show_progress)
 
 
 def _make_all(
@@ -204,7 +204,7 @@ def _make_all(
 
 
 def _make_one(task: RobotTask, folder: Path, n: int, goal_seed: int) -> tuple[int, int, float]:
-    """One task's file: how many episodes were kept and tried, and the seconds it took."""
+    """Record one task's file; return the kept and tried episodes and the seconds."""
     started = time.perf_counter()
     kept, tried = make_file(task, path_of(task, folder, goal_seed), n, goal_seed)
     return kept, tried, time.perf_counter() - started

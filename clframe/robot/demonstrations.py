@@ -1,15 +1,15 @@
-"""Demonstrations in HDF5 files, laid out as robomimic and LIBERO have them.
+"""Demonstrations in HDF5 files, in the layout of robomimic and LIBERO.
 
-One file a task: ``data/demo_0 .. demo_n``, each with ``actions [T, A]`` (what is to be learned),
-``executed_actions`` where something else was done, ``obs/<name> [T, ...]``, ``rewards``, ``dones``
-(1 at the last step only), ``successes`` (whether the goal held after the action), ``retries`` (1
-for steps of an attempt that was given up) and, where the simulator tells it, ``states [T, ...]``,
+Each task has one file: ``data/demo_0 .. demo_n``, each with ``actions [T, A]`` (the labels),
+``executed_actions`` if other actions were executed, ``obs/<name> [T, ...]``, ``rewards``, ``dones``
+(1 only at the last step), ``successes`` (whether the goal held after the action), ``retries`` (1
+for steps of an attempt that was given up) and, if the simulator exposes it, ``states [T, ...]``,
 which begin with LIBERO's ``1 + nq + nv`` numbers. ``data`` has the attributes ``env_name``,
 ``env_args`` and ``problem_info`` (both JSON), ``num_demos`` and ``total``; each demonstration has
 ``num_samples`` and the ``seed`` of its episode.
-Row t of everything is from before action t, as in robomimic; ``obs_convention`` says so. LIBERO's
-own files (known by ``bddl_file_name``) hold observations from after action t beside states from
-before it: there, action t is given observation t - 1 and state t, and the first one is left out.
+Row t is from before action t, as in robomimic; ``obs_convention`` records this. LIBERO's
+own files (recognized by ``bddl_file_name``) hold observations from after action t and states from
+before it: there, action t gets observation t - 1 and state t, and the first action is dropped.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ class Demonstration:
     """One episode: ``T`` observations and the action at each.
 
     Args:
-        actions: ``[T, A]``: what the expert wanted, the labels to learn.
+        actions: ``[T, A]``: the expert's intended actions, the labels.
         observations: ``[T, ...]`` by name.
-        states: Of the simulator, ``[T, ...]``; empty where it does not tell them.
-        seed: Starts the same episode again; None where it is not known.
-        executed: ``[T, A]``: what was done, where the hand was disturbed; None where ``actions``
-            were.
-        rewards: ``[T]``, of each action; None where they are not known.
-        successes: ``[T]``: whether the goal held after the action; None where it is not known.
-        retries: ``[T]``: whether the step belongs to an attempt that was given up; None where
-            nobody says so.
+        states: Simulator states, ``[T, ...]``; empty if the simulator does not expose them.
+        seed: Restarts the same episode; None if unknown.
+        executed: ``[T, A]``: the executed actions, if the hand was disturbed; None if they are
+            ``actions``.
+        rewards: ``[T]``, of each action; None if unknown.
+        successes: ``[T]``: whether the goal held after the action; None if unknown.
+        retries: ``[T]``: whether the step belongs to an attempt that was given up; None if
+            unknown.
     """
 
     actions: NDArray[np.float32]
@@ -63,20 +63,20 @@ class Demonstration:
 
     @property
     def done(self) -> NDArray[np.float32]:
-        """The actions that were done: these lead through the same states again."""
+        """The executed actions, which lead through the same states again."""
         return self.actions if self.executed is None else self.executed
 
 
 @dataclass(frozen=True)
 class Info:
-    """What a file says of itself.
+    """The metadata of a file.
 
     Args:
-        name: Of the task.
-        language: Its instruction.
-        facts: Everything in ``env_args``: how the environment was made, which versions.
-        demos: How many demonstrations there are.
-        steps: In all.
+        name: The task's name.
+        language: The task's instruction.
+        facts: Everything in ``env_args``: how the environment was made, and with which versions.
+        demos: Number of demonstrations.
+        steps: Number of steps in all demonstrations.
         convention: Whether observation t is from before action t or from after it.
     """
 
@@ -118,8 +118,8 @@ def write(
         write_bytes(path, content.getvalue())
     except OSError as error:
         raise DataError(
-            f"demonstrations '{path}' cannot be written: {error.strerror}; free some space, or "
-            "choose another place with data_dir="
+            f"cannot write demonstrations '{path}': {error.strerror}; free some space, or "
+            "choose another folder with data_dir="
         ) from error
 
 
@@ -145,10 +145,10 @@ def write_group(group: Any, demo: Demonstration) -> None:
 
 
 def packing(values: NDArray[Any]) -> dict[str, Any]:
-    """How images are compressed: strips of some frames at a time.
+    """Return how to compress images: strips of some frames at a time.
 
-    Within 32 KB, which is as far as gzip looks back, a strip of the frame before is found again,
-    and most of it has not moved. Bytes of depth are sorted by their place in the number.
+    gzip looks back 32 KB. A strip then includes the previous frame, most of which has not moved.
+    Bytes of depth are sorted by their position in the number.
     """
     if values.ndim < 3:
         return {}
@@ -157,7 +157,7 @@ def packing(values: NDArray[Any]) -> dict[str, Any]:
 
 
 def read_info(path: Path) -> Info:
-    """What a file says of itself, without reading its demonstrations."""
+    """Return the metadata of a file without reading its demonstrations."""
     with _opened(path) as file:
         return _info(file, path)
 
@@ -165,20 +165,20 @@ def read_info(path: Path) -> Info:
 def read(
     path: Path, n: int | None = None, names: Sequence[str] | None = None
 ) -> list[Demonstration]:
-    """The first n demonstrations of a file.
+    """Return the first n demonstrations of a file.
 
     Args:
         path: The file.
-        n: How many; None for all.
+        n: Number of demonstrations; None for all.
         names: Observations to read; None for all.
 
     Raises:
-        DataError: The file is not one of demonstrations, or has too few.
+        DataError: The file does not hold demonstrations, or too few.
     """
     with _opened(path) as file:
         info = _info(file, path)
         if n is not None and info.demos < n:
-            raise DataError(f"'{path}' holds {info.demos} demonstrations, but {n} are wanted")
+            raise DataError(f"'{path}' holds {info.demos} demonstrations, but {n} are needed")
         data = file["data"]
         keys = sorted(data, key=_number)[:n]
         after = info.convention == AFTER
@@ -186,22 +186,22 @@ def read(
 
 
 def check_sizes(demos: Sequence[Demonstration], path: Path, sizes: Mapping[str, int]) -> None:
-    """Refuse actions or observations with another number of numbers than a stream has.
+    """Check that actions and observations have the sizes of the stream.
 
     Args:
-        demos: As read.
-        path: Where they come from.
-        sizes: Numbers of a row, by name: ``actions`` or an observation.
+        demos: The demonstrations.
+        path: The file they were read from.
+        sizes: Numbers per row, by name: ``actions`` or an observation.
     """
     for number, demo in enumerate(demos):
-        for name, wanted in sizes.items():
+        for name, expected in sizes.items():
             rows = demo.actions if name == "actions" else demo.observations[name]
             actual = rows.shape[1] if rows.ndim == 2 else list(rows.shape[1:])
-            if actual != wanted:
+            if actual != expected:
                 where = "actions" if name == "actions" else f"obs/{name}"
                 raise DataError(
                     f"'{path}' data/demo_{number}/{where} has {actual} numbers per step, but the "
-                    f"task's robot has {wanted}; delete the file to record it anew"
+                    f"task's robot has {expected}; delete the file to record it again"
                 )
 
 
@@ -209,11 +209,11 @@ def _opened(path: Path) -> Any:
     import h5py
 
     if not path.is_file():
-        raise DataError(f"there is no file of demonstrations '{path}'")
+        raise DataError(f"there is no demonstration file '{path}'")
     try:
         return h5py.File(path, "r")
     except OSError as error:
-        raise DataError(f"'{path}' is not an HDF5 file, or is broken: {error}") from error
+        raise DataError(f"'{path}' is not an HDF5 file, or is damaged: {error}") from error
 
 
 def _number(key: str) -> int:
@@ -226,16 +226,16 @@ def _info(file: Any, path: Path) -> Info:
     demos = [key for key in data or () if key.startswith("demo_")]
     if not demos:
         raise DataError(
-            f"'{path}' holds no demonstrations: there should be groups data/demo_0, data/demo_1, "
-            "... as robomimic and LIBERO have them"
+            f"'{path}' holds no demonstrations; robomimic and LIBERO store them as data/demo_0, "
+            "data/demo_1, ..."
         )
     problem = _json(data.attrs.get("problem_info", "{}"), f"'{path}': problem_info")
     facts = _json(data.attrs.get("env_args", "{}"), f"'{path}': env_args")
     language = problem.get("language_instruction", "")
-    words = language if isinstance(language, str) else " ".join(map(str, language))
+    text = language if isinstance(language, str) else " ".join(map(str, language))
     return Info(
         name=str(problem.get("problem_name") or data.attrs.get("env_name", "")),
-        language=words.strip('"'),
+        language=text.strip('"'),
         facts=facts.get("env_kwargs", {}),
         demos=len(demos),
         steps=sum(len(data[key]["actions"]) for key in demos if "actions" in data[key]),
@@ -244,7 +244,7 @@ def _info(file: Any, path: Path) -> Info:
 
 
 def _convention(attributes: Any, path: Path) -> str:
-    """Which observation a row holds; files that do not say are robomimic's or LIBERO's own."""
+    """Return which observation a row holds; unmarked files are robomimic's or LIBERO's own."""
     convention = attributes.get("obs_convention")
     if convention is None:
         return AFTER if "bddl_file_name" in attributes else BEFORE
@@ -253,11 +253,11 @@ def _convention(attributes: Any, path: Path) -> str:
     return str(convention)
 
 
-def _json(text: Any, what: str) -> dict[str, Any]:
+def _json(text: Any, name: str) -> dict[str, Any]:
     try:
         value = json.loads(text)
     except (TypeError, ValueError) as error:
-        raise DataError(f"{what} is not JSON: {error}") from error
+        raise DataError(f"{name} is not JSON: {error}") from error
     return value if isinstance(value, dict) else {}
 
 
@@ -269,14 +269,14 @@ def _read_one(group: Any, where: str, names: Sequence[str] | None, after: bool) 
         raise DataError(f"{where}/actions must be [steps, numbers], is {actions.shape}")
     if not np.isfinite(actions).all():
         raise DataError(f"{where}/actions holds NaN or infinity")
-    seen = {}
+    observations = {}
     for name in group["obs"] if names is None else names:
         if name not in group["obs"]:
             raise DataError(f"{where} has no observation '{name}', only {', '.join(group['obs'])}")
         values = np.asarray(group["obs"][name])
         if len(values) != len(actions):
             raise DataError(f"{where}/obs/{name} has {len(values)} rows for {len(actions)} actions")
-        seen[name] = values if values.dtype == np.uint8 else values.astype(np.float32)
+        observations[name] = values if values.dtype == np.uint8 else values.astype(np.float32)
     states = np.asarray(group["states"]) if "states" in group else np.zeros((0, 0))
     seed = group.attrs.get("seed")
     rows = {
@@ -287,18 +287,18 @@ def _read_one(group: Any, where: str, names: Sequence[str] | None, after: bool) 
     }
     if after:
         if len(actions) < 2:
-            raise DataError(f"{where} has one step, and no observation from before it")
+            raise DataError(f"{where} has only one step, and no observation from before it")
         actions, states = actions[1:], states[1:]
-        seen = {name: values[:-1] for name, values in seen.items()}
+        observations = {name: values[:-1] for name, values in observations.items()}
         rows = {name: None if values is None else values[1:] for name, values in rows.items()}
-    return Demonstration(actions, seen, states, None if seed is None else int(seed), **rows)
+    return Demonstration(actions, observations, states, None if seed is None else int(seed), **rows)
 
 
 def _rows(group: Any, name: str, shape: tuple[int, ...], where: str, dtype: Any) -> Any:
-    """What a file holds for each step; None where it does not."""
+    """Return an optional dataset with one row per step, or None."""
     if name not in group:
         return None
     values = np.asarray(group[name], dtype)
     if values.shape != shape:
-        raise DataError(f"{where}/{name} has the shape {values.shape} where {shape} is wanted")
+        raise DataError(f"{where}/{name} has the shape {values.shape}, expected {shape}")
     return values

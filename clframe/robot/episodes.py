@@ -1,9 +1,9 @@
-"""Episodes of a policy in several environments at once, the same whatever runs them.
+"""Run episodes of a policy in several environments at once.
 
-A task's episodes go through a fixed number of *slots*, each with an environment of its own. Slots
-are dealt out to workers; the policy sees the observations of all slots as one batch. So results do
-not depend on how many processes there are, and the policy, with all that plugins make of it,
-stays in this process.
+A task's episodes go through a fixed number of *slots*, each with its own environment. Slots
+are distributed over workers; the policy sees the observations of all slots as one batch. Results
+therefore do not depend on the number of processes, and the policy, with everything that plugins
+add to it, stays in this process.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from clframe.utils.processes import WorkerPool
 from clframe.worlds.environment import Environment, as_environment
 
 KEPT = 24
-"""Environments that a process keeps; one of Meta-World takes 30 MB and 40 ms to make."""
+"""Environments kept per process; one of Meta-World takes 30 MB and 40 ms to create."""
 
 Act: TypeAlias = "Callable[[Observation, NDArray[np.bool_]], NDArray[Any]]"
 """Actions for the observations of all slots ``[slot, step of the window, ...]``; the second
-argument says which slots have just begun an episode."""
+argument marks the slots that have just begun an episode."""
 
 _environments: collections.OrderedDict[tuple[str, int], Environment] = collections.OrderedDict()
 
@@ -42,8 +42,8 @@ class Outcome:
 
     Args:
         success: Whether the goal was reached.
-        steps: After how many steps it ended.
-        measures: What else the environment measured of it, by name.
+        steps: The number of steps in the episode.
+        measures: Other measures from the environment, by name.
     """
 
     success: bool
@@ -51,23 +51,23 @@ class Outcome:
     measures: Mapping[str, float] = field(default_factory=dict)
 
 
-# ------------------------------------------------------------ what a worker does
+# ------------------------------------------------------------ in a worker
 
 
 def _environment(key: str, slot: int, make: MakeEnvironment) -> Environment:
-    """The environment of a slot; those not used for longest are given up."""
-    place = (key, slot)
-    if place not in _environments:
+    """Return the environment of a slot; close the least recently used ones above the limit."""
+    env_key = (key, slot)
+    if env_key not in _environments:
         while len(_environments) >= KEPT:
             _, oldest = _environments.popitem(last=False)
             oldest.close()
-        _environments[place] = as_environment(make())
-    _environments.move_to_end(place)
-    return _environments[place]
+        _environments[env_key] = as_environment(make())
+    _environments.move_to_end(env_key)
+    return _environments[env_key]
 
 
 def reset(key: str, make: MakeEnvironment, seeds: dict[int, int]) -> dict[int, Observation]:
-    """Begin an episode in each of these slots."""
+    """Reset the environment of each of these slots."""
     observations = {}
     for slot, seed in seeds.items():
         observation, _ = _environment(key, slot, make).reset(seed=seed)
@@ -78,13 +78,13 @@ def reset(key: str, make: MakeEnvironment, seeds: dict[int, int]) -> dict[int, O
 def step(
     key: str, make: MakeEnvironment, actions: dict[int, tuple[NDArray[Any], int, bool]]
 ) -> dict[int, tuple[Observation, bool, bool, dict[str, float]]]:
-    """Do one action in each of these slots.
+    """Step the environment of each of these slots.
 
     Args:
-        key: Of the environments.
-        make: Makes one.
+        key: The key of the environments.
+        make: Creates an environment.
         actions: For each slot the action, the number of its step in the episode, and whether it is
-            the episode's last step.
+            the last step of the episode.
 
     Returns:
         For each slot the observation, whether the goal holds, whether the episode ended, and at
@@ -102,27 +102,27 @@ def step(
 
 
 def forget(key: str | None = None) -> None:
-    """Give up the environments of this process: all, or those kept under a key."""
-    for place in [place for place in _environments if key in (None, place[0])]:
-        _environments.pop(place).close()
+    """Close the environments of this process: all, or those under a key."""
+    for env_key in [env_key for env_key in _environments if key in (None, env_key[0])]:
+        _environments.pop(env_key).close()
 
 
-# ------------------------------------------------------------ what this process does
+# ------------------------------------------------------------ in this process
 
 
 def _ask(pool: WorkerPool, function: Any, key: str, make: Any, work: dict[int, Any]) -> Any:
-    """Deal work by slot out to the workers and put the answers together."""
+    """Distribute work over the workers by slot and merge the answers."""
     shares: list[dict[int, Any]] = [{} for _ in pool.workers]
     for slot, item in work.items():
-        # Always the same worker for a slot: it holds the slot's environment.
+        # A slot always has the same worker, which holds its environment.
         shares[slot % len(shares)][slot] = item
     busy = [(worker, share) for worker, share in zip(pool.workers, shares, strict=True) if share]
     for worker, share in busy:
         worker.send(function, key, make, share)
-    together: dict[int, Any] = {}
+    answers: dict[int, Any] = {}
     for worker, _ in busy:
-        together |= worker.receive()
-    return together
+        answers |= worker.receive()
+    return answers
 
 
 class _Windows:
@@ -161,21 +161,21 @@ def run_episodes(
     """Run one episode for each seed; an episode is a success if the goal holds at any step.
 
     Args:
-        pool: Whose workers step the environments.
-        key: Names the task and its family; environments are kept under it.
-        make: Makes the task's environment.
-        seeds: Of the episodes.
+        pool: The workers that step the environments.
+        key: The task and its family; environments are kept under it.
+        make: Creates the task's environment.
+        seeds: The seeds of the episodes.
         act: The policy.
-        horizon: Steps until an episode is given up.
-        num_envs: Environments stepped at once.
+        horizon: Steps after which an episode ends.
+        num_envs: Environments stepped at the same time.
         window: Observations that the policy sees.
-        on_end: Called with the number of episodes that have ended, whenever one has.
-        enough: Asked of the first episodes, one more each time, whether these are enough. Episodes
-            end in another order than they begin (successes are short), and nothing that is under
-            way or later counts, so that the answer does not depend on which end first.
+        on_end: Called with the number of ended episodes whenever one ends.
+        enough: Decides from the first episodes, one more each time, whether they suffice.
+            Episodes end in another order than they begin (successes are short), so only a gapless
+            prefix counts and the decision does not depend on which episode ends first.
 
     Returns:
-        The outcome of each episode, or of the first that are enough.
+        The outcome of each episode, or of the first ones that suffice.
     """
     waiting = collections.deque(enumerate(seeds))
     num_envs = max(1, min(num_envs, len(seeds)))
@@ -184,7 +184,7 @@ def run_episodes(
     steps = dict.fromkeys(range(num_envs), 0)
     windows = _Windows(num_envs, window)
     free = list(range(num_envs))
-    known = 0
+    n_checked = 0
     while True:
         starting: dict[int, int] = {}
         while free and waiting:
@@ -199,12 +199,12 @@ def run_episodes(
         begun = np.array([slot in starting for slot in range(num_envs)])
         actions = act(windows.arrays, begun)
         check_action(actions[list(number_of)], key)
-        wanted = {
+        step_calls = {
             slot: (actions[slot], steps[slot] + 1, steps[slot] + 1 >= horizon)
             for slot in sorted(number_of)
         }
         for slot, (observation, success, ended, measures) in sorted(
-            _ask(pool, step, key, make, wanted).items()
+            _ask(pool, step, key, make, step_calls).items()
         ):
             steps[slot] += 1
             if success or ended or steps[slot] >= horizon:
@@ -214,9 +214,9 @@ def run_episodes(
                     on_end(len(outcomes) - len(waiting) - len(number_of))
             else:
                 windows.add(slot, observation)
-        while enough is not None and known < len(seeds) and outcomes[known] is not None:
-            known += 1
-            first = [outcome for outcome in outcomes[:known] if outcome is not None]
+        while enough is not None and n_checked < len(seeds) and outcomes[n_checked] is not None:
+            n_checked += 1
+            first = [outcome for outcome in outcomes[:n_checked] if outcome is not None]
             if enough(first):
                 return first
     return [outcome for outcome in outcomes if outcome is not None]

@@ -1,4 +1,4 @@
-"""How well a learner does a task: the share of successes, and what else is measured."""
+"""Evaluate a learner on a robot task: its success rate and other measures."""
 
 from __future__ import annotations
 
@@ -38,20 +38,21 @@ class Evaluation(TaskEvaluation):
 
     Args:
         robot: The task.
-        inputs: What the policy is given for windows of observations.
-        episodes: How many are run, always the same ones.
-        horizon: Steps until an episode is given up.
-        num_envs: Environments stepped at once.
-        goal_seed: The stream's choice of goals.
-        num_workers: Worker processes; 0 for this one alone, None for one per core.
-        measures: What is measured, first what fills the matrix: ``success``, ``steps``, and names
-            in :meth:`clframe.worlds.environment.Environment.measures`.
-        vectors: Makes the vectors of instructions; None where the policy is not given any.
-        perturbations: Under each of these the task is measured once more.
-        perturb_episodes: How many episodes that takes, the first of them; None for all.
-        validation: Makes the data of held-out demonstrations, by the task's index; None without.
-        stop: When fewer episodes are enough for a cell of the matrix; None runs all.
-        rollouts: Where environments are stepped.
+        inputs: The policy's inputs, made from windows of observations.
+        episodes: Number of episodes, always the same ones.
+        horizon: Steps after which an episode ends.
+        num_envs: Environments stepped at the same time.
+        goal_seed: The seed of the stream's goals.
+        num_workers: Worker processes; 0 uses only this process, None one per core.
+        measures: Names of the measures, the first fills the matrix: ``success``, ``steps``, and
+            those of :meth:`clframe.worlds.environment.Environment.measures`.
+        vectors: Makes instruction vectors; None if the policy does not receive any.
+        perturbations: Perturbations under which the task is evaluated additionally.
+        perturb_episodes: Episodes per perturbation, the first of the task's own; None for all.
+        validation: Returns the data of held-out demonstrations by task index; None if there are
+            none.
+        stop: When fewer episodes suffice for a cell of the matrix; None runs all.
+        rollouts: Where the environments run.
     """
 
     robot: RobotTask
@@ -70,21 +71,21 @@ class Evaluation(TaskEvaluation):
     rollouts: RolloutPlace = "local"
 
     def under(self, perturbation: Perturbation) -> Evaluation:
-        """The same episodes, perturbed.
+        """Return the evaluation with its episodes perturbed.
 
         Raises:
-            SettingError: It makes no difference to this task or policy.
+            SettingError: The perturbation has no effect on this task or policy.
         """
         if self.robot.perturb is None:
             raise SettingError(
-                f"task '{self.robot.name}' cannot be perturbed; the tabletop streams can"
+                f"task '{self.robot.name}' cannot be perturbed; only tabletop tasks can"
             )
         robot, inputs = self.robot.perturb(self.robot, perturbation), self.inputs
         if robot.language != self.robot.language:
             if self.vectors is None:
                 raise SettingError(
-                    f"the perturbation '{perturbation.axis}' makes no difference to a policy that "
-                    "is not given the instruction: set stream.task_input=sentence, or leave it out"
+                    f"the perturbation '{perturbation.axis}' has no effect on a policy that does "
+                    "not receive the instruction; set stream.task_input=sentence, or leave it out"
                 )
             inputs = inputs.with_instruction(self.vectors([robot.language])[0])
         return dataclasses.replace(
@@ -98,23 +99,23 @@ class Evaluation(TaskEvaluation):
 
     @property
     def key(self) -> str:
-        """Names the task's environments among those that a process keeps."""
+        """The key of the task's environments in a worker process."""
         return f"{self.robot.family}{self.robot.variant}/{self.robot.name}"
 
     @property
     def seeds(self) -> list[int]:
-        """Of the episodes: the same for every run, learner and method."""
+        """The episodes' seeds: the same for every run, learner and method."""
         return self.first_seeds(self.episodes)
 
     def first_seeds(self, n: int) -> list[int]:
-        """Of the first so many episodes, which may be more than are run."""
+        """Return the seeds of the first n episodes; n may exceed the number that are run."""
         return episode_seeds(n, *seed_key(self.robot, self.goal_seed, EVALUATION))
 
     @property
     def identity(self) -> str:
-        """A sum of what the episodes are: where it is the same, those of a number are the same.
+        """A hash of the episodes: if it is equal, episodes of the same number are equal.
 
-        The environment by its family, variant and name, the key of the start states, the horizon.
+        It covers the environment (family, variant, name), the start states and the horizon.
         """
         parts = (self.key, *seed_key(self.robot, self.goal_seed, EVALUATION), self.horizon)
         return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
@@ -140,10 +141,10 @@ def inputs_of(task: Task) -> ObservationTransform:
 
 
 def policy_of(learner: Learner, task: Task, inputs: ObservationTransform | SequenceInputs) -> Act:
-    """How the learner acts on a task, through all that plugins make of its predictions."""
+    """Return the learner's policy on a task, including everything plugins add to predictions."""
     device = learner.engine.device
     generator = torch.Generator(device=device)
-    # Apart from the learner's own draws, so that measuring changes nothing about learning.
+    # A generator of its own, so that evaluation does not change the learner's random numbers.
     generator.manual_seed(task.index)
     names = (STATE, *inputs.images)
     policy = learner.policy
@@ -154,7 +155,7 @@ def policy_of(learner: Learner, task: Task, inputs: ObservationTransform | Seque
         raw = {name: torch.from_numpy(windows[name]).to(device) for name in names}
         number = torch.full((len(begun),), task.index, dtype=torch.long, device=device)
         x = inputs(raw, number)
-        # Whichever plugin predicts, with whichever scores.
+        # Plugins may replace the prediction or its scores.
         outputs = learner.possible(hooks.predict(learner, x, task), x)
         chosen = learner.action_of(outputs, generator)
         if chosen.is_floating_point():
@@ -174,21 +175,21 @@ def evaluate(
     enough: Callable[[Sequence[Outcome]], bool] | None = None,
     act: Act | None = None,
 ) -> list[Outcome]:
-    """Run the task's episodes (or those of other seeds) with the learner as it is.
+    """Run the task's episodes (or other seeds) with the current learner.
 
     Args:
-        learner: Whose policy acts.
+        learner: The learner that acts.
         task: The task.
-        evaluation: How it is measured.
-        pool: Whose workers step the environments.
-        seeds: Of other episodes.
-        enough: Says of the first episodes whether they are enough.
-        act: The policy, where its draws go on from earlier episodes; None for a new one.
+        evaluation: The task's evaluation.
+        pool: The workers that step the environments.
+        seeds: Seeds of other episodes; None for the evaluation's own.
+        enough: Decides from the first episodes whether they suffice.
+        act: The policy, if its random numbers continue from earlier episodes; None for a new one.
     """
-    # A policy that remembers its episode does so only here, and not while it learns.
+    # A policy with memory uses it only here, and not during training.
     chosen = evaluation.seeds if seeds is None else seeds
 
-    def tell(ended: int) -> None:
+    def report_progress(ended: int) -> None:
         hooks.on_progress(learner, "episodes", ended, len(chosen), task.name)
 
     with learner.engine.autocast(), learner.policy.acting():
@@ -201,6 +202,6 @@ def evaluate(
             evaluation.horizon,
             evaluation.num_envs,
             evaluation.inputs.window,
-            tell,
+            report_progress,
             enough,
         )

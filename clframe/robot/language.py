@@ -13,14 +13,14 @@ from numpy.typing import NDArray
 
 SIZE = 32
 _REACH = 2.0
-"""Words further apart than this are in places that have little in common."""
+"""Words further apart than this have positions with little in common."""
 
 
 def embed(text: str, size: int = SIZE) -> NDArray[np.float32]:
-    """A fixed random vector for every word, put together by :func:`sentence_vector`.
+    """Return a vector made of fixed random word vectors by :func:`sentence_vector`.
 
-    The vector of a word follows from its letters alone, so it is the same everywhere and for ever,
-    and instructions that share words are near each other.
+    The vector of a word depends only on its letters, so it never changes, and instructions that
+    share words are close to each other.
 
     >>> float(embed("push the button") @ embed("push the mug")) / SIZE > 0.3
     True
@@ -36,7 +36,7 @@ def embed(text: str, size: int = SIZE) -> NDArray[np.float32]:
 
 
 def task_name(index: int) -> str:
-    """What LIBERO's "one-hot" embedding encodes in place of the instruction.
+    """Return the text that LIBERO's "one-hot" embedding encodes instead of the instruction.
 
     >>> task_name(4)
     'Task 5'
@@ -45,15 +45,15 @@ def task_name(index: int) -> str:
 
 
 def sentence_vector(words: NDArray[Any]) -> NDArray[np.float32]:
-    """One vector, with numbers of about unit size, of vectors of words in their order.
+    """Combine word vectors in order into one vector with numbers of about unit size.
 
-    Half of it is their sum, which is the same in any order. The other half is the sum of vectors
-    that are turned by their place: fractional power encoding (Plate, 1995; Frady et al., 2021),
-    where the places i and j have exp(-(i - j)² / (2 · 2²)) in common. So "the left bowl on the
-    right bowl" is not its reverse, and one more word changes little.
+    Half of it is their sum, which does not depend on the order. The other half is the sum of the
+    vectors rotated by position: fractional power encoding (Plate, 1995; Frady et al., 2021), where
+    positions i and j have exp(-(i - j)² / (2 · 2²)) in common. So "the left bowl on the right bowl"
+    differs from its reverse, and one more word changes little.
 
     Args:
-        words: A row for each word.
+        words: One row per word.
     """
     total = _unit(words.sum(0)) + _unit(_turned(words).sum(0))
     return np.asarray(_unit(total) * np.sqrt(words.shape[1]), np.float32)
@@ -66,16 +66,16 @@ def _word(word: str, size: int) -> NDArray[np.float64]:
 
 @cache
 def _speeds(half: int) -> NDArray[np.float64]:
-    """Angles per place, normally distributed, so that what places have in common falls as a bell.
+    """Return normally distributed angles, so that similarity of positions falls as a bell curve.
 
-    They are taken at evenly spread ranks, since few would be a poor sample of random ones.
+    They are evenly spread quantiles, because a few random ones would be a poor sample.
     """
     normal = NormalDist()
     return np.array([normal.inv_cdf((rank + 0.5) / half) for rank in range(half)]) / _REACH
 
 
 def _turned(words: NDArray[Any]) -> NDArray[Any]:
-    """Each row turned by its place, in the planes of a number and one half a row further."""
+    """Rotate each row by its position, in planes of a number and the one half a row later."""
     half = words.shape[1] // 2
     angles = np.arange(len(words))[:, None] * _speeds(half)
     first, second = words[:, :half], words[:, half : 2 * half]

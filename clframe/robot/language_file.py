@@ -1,7 +1,7 @@
-"""Instructions as vectors from a file, made where a language model is.
+"""Instruction vectors from a file that was made with a language model.
 
-``scripts/make_language_vectors.py`` makes such files with BERT, CLIP and GPT-2. A file is a NumPy
-archive with ``texts`` (strings) and ``vectors`` (a row of numbers for each text).
+``scripts/make_language_vectors.py`` creates such files with BERT, CLIP and GPT-2. A file is a
+NumPy archive with ``texts`` (strings) and ``vectors`` (a row of numbers for each text).
 """
 
 from __future__ import annotations
@@ -19,28 +19,28 @@ from clframe.utils.files import replacing
 
 
 def embed(path: Path, texts: Sequence[str]) -> NDArray[np.float32]:
-    """The vector of each text, as it is in the file.
+    """Return the vector of each text from the file.
 
     Raises:
-        DataError: The file cannot be read, or a text is not in it.
+        DataError: The file cannot be read, or lacks a text.
     """
-    known, vectors = read(path)
-    row_of = {text: row for row, text in enumerate(known)}
+    stored, vectors = read(path)
+    row_of = {text: row for row, text in enumerate(stored)}
     missing = [text for text in texts if text not in row_of]
     if missing:
         others = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
         raise DataError(
-            f"'{path}' has no vector of '{missing[0]}'{others}: make one of all instructions with "
-            "scripts/make_language_vectors.py"
+            f"'{path}' has no vector of '{missing[0]}'{others}; make a file with all instructions "
+            "with scripts/make_language_vectors.py"
         )
     return vectors[[row_of[text] for text in texts]]
 
 
 def read(path: Path) -> tuple[list[str], NDArray[np.float32]]:
-    """The texts of a file and their vectors.
+    """Return the texts of a file and their vectors.
 
     Raises:
-        DataError: With the reason why it cannot be used.
+        DataError: The file cannot be used.
     """
     try:
         with np.load(path, allow_pickle=False) as file:
@@ -48,7 +48,7 @@ def read(path: Path) -> tuple[list[str], NDArray[np.float32]]:
                 raise DataError(f"'{path}' is one array, not an archive of texts and vectors")
             arrays: dict[str, Any] = {name: file[name] for name in ("texts", "vectors")}
     except FileNotFoundError as error:
-        raise DataError(f"the file of language vectors '{path}' does not exist") from error
+        raise DataError(f"there is no file of language vectors '{path}'") from error
     except KeyError as error:
         raise DataError(f"'{path}' has no array {error.args[0].split()[0]!r}") from error
     except (OSError, ValueError, zipfile.BadZipFile) as error:

@@ -1,4 +1,4 @@
-"""The learner that clones behavior; method plugins act on it as on a classifier."""
+"""The learner for behavior cloning; method plugins act on it as on a classifier."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ if TYPE_CHECKING:
 
 
 class ImitationLearner(Learner):
-    """Learns to do what demonstrations do.
+    """Learns to imitate demonstrations.
 
-    Labels are actions. Any model with as many outputs as an action has numbers can be used: its
-    outputs are the action, learned by the mean squared error. A :class:`clframe.Policy` has its
-    own loss and way of acting, such as a mixture of Gaussians. All outputs belong to every task.
+    Labels are actions. Any model with one output per number of an action can be used: its outputs
+    are the action, learned by the mean squared error. A :class:`clframe.Policy` defines its own
+    loss and way of acting, such as a mixture of Gaussians. All outputs belong to every task.
 
-    A learner that collects its own data can take the same place; see :mod:`clframe.rl`.
+    A learner that collects its own data can replace this one; see :mod:`clframe.rl`.
     """
 
     classifies = False
 
     def mask_outputs(self, logits: Tensor, task: Tensor) -> Tensor:
-        """Nothing competes: the numbers of an action belong to all tasks."""
+        """Return all outputs unmasked: the numbers of an action belong to all tasks."""
         return logits
 
     @property
@@ -46,7 +46,7 @@ class ImitationLearner(Learner):
 
     @property
     def acts(self) -> Mapping[str, Any]:
-        """How the policy acts, for the results."""
+        """A description of how the policy acts, for the results."""
         return self.policy.acts
 
     def task_loss(self, outputs: Any, batch: Batch) -> Tensor:
@@ -54,23 +54,23 @@ class ImitationLearner(Learner):
         return self.policy.action_loss(outputs, batch.y)
 
     def action_of(self, outputs: Tensor, generator: torch.Generator) -> Tensor:
-        """Return the actions that outputs stand for."""
+        """Return the actions from the outputs."""
         if self.squared_error and outputs.shape[-1] != self.stream.n_outputs:
             raise SettingError(
                 f"the model has {outputs.shape[-1]} outputs, but an action of stream "
                 f"'{self.stream.name}' has {self.stream.n_outputs} numbers"
             )
         action = self.policy.action_of(outputs, generator)
-        # A choice is a whole number, and as it is.
+        # A discrete choice is an integer and is not clamped.
         return action.clamp(-1.0, 1.0) if action.is_floating_point() else action
 
 
 class ChoiceLearner(ImitationLearner):
-    """Learns to choose what demonstrations choose: a classifier of actions.
+    """Learns to make the choices of demonstrations: a classifier of actions.
 
-    Labels are the numbers of choices, learned by cross-entropy, so strategies that need classes act
-    as they do elsewhere. Where inputs say which choices are possible (``stream.mask``), the others
-    do not compete, whichever model it is.
+    Labels are the numbers of choices, learned by cross-entropy, so strategies that need classes
+    work as usual. If inputs tell which choices are possible (``stream.mask``), the others are
+    masked for every model.
     """
 
     classifies = True
@@ -78,45 +78,45 @@ class ChoiceLearner(ImitationLearner):
 
     @property
     def squared_error(self) -> bool:
-        """Outputs are logits."""
+        """False, because outputs are logits."""
         return False
 
     @property
     def acts(self) -> Mapping[str, Any]:
-        """By the most likely choice."""
+        """A description of how the policy acts: by the most likely choice."""
         return {"head": "categorical"}
 
     def run_model(self, x: Any, task: Tensor) -> tuple[Tensor, Tensor | None]:
-        """Logits of what is possible and, where the model tells them apart, the head's inputs."""
+        """Return the logits of possible choices, and the head's inputs if the model has them."""
         outputs, features = super().run_model(x, task)
         return self.possible(outputs, x), features
 
     def possible(self, outputs: Tensor, x: Any) -> Tensor:
-        """The outputs, with the lowest number of their type for what the inputs rule out."""
+        """Mask impossible choices with the lowest number of the outputs' type."""
         mask = self.stream.mask if isinstance(self.stream, RobotStream) else None
         if mask is None:
             return outputs
         return outputs.masked_fill(x[:, mask] < 0.5, torch.finfo(outputs.dtype).min)
 
     def action_of(self, outputs: Tensor, generator: torch.Generator) -> Tensor:
-        """The most likely choice."""
+        """Return the most likely choice."""
         return outputs.argmax(-1)
 
 
 class Imitation(LearnerFactory):
-    """Do what demonstrations do: the way in which robot streams are learned by default."""
+    """Imitation of demonstrations, the default way to learn robot streams."""
 
     def prepare_stream(self, stream: Stream, model: nn.Module, engine: Engine) -> Stream:
-        """The stream as it is."""
+        """Return the stream unchanged."""
         learner = stream.learner
         if learner is None or not issubclass(learner, ImitationLearner):
             raise SettingError(
-                f"learner=imitation needs a stream of robot tasks, which '{stream.name}' is not"
+                f"learner=imitation needs a stream of robot tasks, but '{stream.name}' is not one"
             )
         return stream
 
 
 @hookimpl
 def register(registry: Registry) -> None:
-    """Add the way of learning."""
+    """Register the learner."""
     registry.add("learner", "imitation", Imitation)

@@ -1,4 +1,4 @@
-"""Demonstrations as training data: a window of observations in, the expert's action out."""
+"""Demonstrations as training data: windows of observations with the expert's actions."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ _CLIP = 5.0
 
 @dataclass(frozen=True)
 class Normalizer:
-    """How numbers of a state become inputs of about unit size: ``(x - center) / scale``.
+    """Scales the numbers of a state to about unit size: ``(x - center) / scale``.
 
-    A number that is exactly zero stays so: it is the padding of a thing that a task has not.
+    An exact zero stays zero: it pads the state of tasks with fewer objects.
 
     Args:
-        center: Per number.
-        scale: Per number; infinity hides it.
+        center: One center per number.
+        scale: One scale per number; infinity hides the number.
     """
 
     center: NDArray[np.float32]
@@ -38,12 +38,12 @@ class Normalizer:
 
     @classmethod
     def of(cls, demos: Sequence[Demonstration], floor: float = 0.05) -> Normalizer:
-        """Mean and deviation over demonstrations, the latter at least ``floor``."""
+        """Return a normalizer by mean and deviation of demonstrations, at least ``floor``."""
         return cls.of_states(np.concatenate([demo.observations[STATE] for demo in demos]), floor)
 
     @classmethod
     def of_states(cls, states: NDArray[Any], floor: float = 0.05) -> Normalizer:
-        """Mean and deviation over states, the latter at least ``floor``."""
+        """Return a normalizer by mean and deviation of states, at least ``floor``."""
         deviation = np.maximum(states.std(0), floor)
         return cls(states.mean(0).astype(np.float32), deviation.astype(np.float32))
 
@@ -51,7 +51,7 @@ class Normalizer:
     def of_pairs(
         cls, pairs: Sequence[tuple[float, float]], hidden: Sequence[int] = ()
     ) -> Normalizer:
-        """Center and scale of each number; those at the places of ``hidden`` are not seen.
+        """Return a normalizer from pairs of center and scale; ``hidden`` lists indices to hide.
 
         >>> Normalizer.of_pairs([(0.0, 0.5), (1.0, 2.0)], hidden=[1]).scale
         array([0.5, inf], dtype=float32)
@@ -62,19 +62,20 @@ class Normalizer:
 
 
 class ObservationTransform:
-    """What the policy is given for stored windows of observations: the stream's transform.
+    """The policy's inputs from stored windows of observations: the stream's transform.
 
-    One vector: the state's windows, scaled and laid end to end, the task's vector (its number as a
-    one-hot code, or its instruction), and then the images, flattened with channels first, as
-    numbers in 0..1. (``model=policy`` with ``image=SIZE`` reshapes them.)
+    The input is one vector: the scaled states of the window, then the task's vector (a one-hot
+    code or the instruction's vector), then the images, flattened with channels first, in 0..1.
+    (``model=policy`` with ``image=SIZE`` reshapes them.)
 
     Args:
-        normalizer: Of the state; looked up with the first sample, since it may have to be read.
-        state_size: Numbers of a state.
+        normalizer: Returns the state's normalizer; called with the first sample, as it may read
+            files.
+        state_size: Numbers in a state.
         tasks: One vector for each task.
-        window: Observations in a window.
-        images: Names of observations that are images, square and all of one size.
-        image_size: Pixels of their side.
+        window: Observations per window.
+        images: Names of the image observations; all images are square and of one size.
+        image_size: Side of an image in pixels.
     """
 
     def __init__(
@@ -88,33 +89,33 @@ class ObservationTransform:
     ) -> None:
         self.window, self.images = window, tuple(images)
         self.state_size = state_size
-        seen = len(self.images) * window * 3 * image_size**2
-        self.size = window * state_size + tasks.shape[1] + seen
+        n_pixels = len(self.images) * window * 3 * image_size**2
+        self.size = window * state_size + tasks.shape[1] + n_pixels
         self.tasks = torch.from_numpy(tasks)
         self.coded = False
         self._look_up = normalizer
         self._normalizer: tuple[Tensor, Tensor] | None = None
 
     def with_task_code(self) -> ObservationTransform:
-        """The same, with the task's one-hot code at the end, behind all else."""
-        made = copy.copy(self)
-        made.coded, made.size = True, self.size + len(self.tasks)
-        return made
+        """Return a copy that appends the task's one-hot code to its vectors."""
+        transform = copy.copy(self)
+        transform.coded, transform.size = True, self.size + len(self.tasks)
+        return transform
 
     def with_instruction(self, vector: NDArray[np.float32]) -> ObservationTransform:
-        """The same, with this vector for whichever task."""
-        made = copy.copy(self)
-        made.tasks = torch.from_numpy(vector).to(self.tasks).expand(len(self.tasks), -1)
-        return made
+        """Return a copy that uses this vector for every task."""
+        transform = copy.copy(self)
+        transform.tasks = torch.from_numpy(vector).to(self.tasks).expand(len(self.tasks), -1)
+        return transform
 
     def with_normalizer(self, normalizer: Callable[[], Normalizer]) -> ObservationTransform:
-        """The same, with another normalizer of the state."""
-        made = copy.copy(self)
-        made._look_up, made._normalizer = normalizer, None
-        return made
+        """Return a copy with another normalizer of the state."""
+        transform = copy.copy(self)
+        transform._look_up, transform._normalizer = normalizer, None
+        return transform
 
     def _normalizer_on(self, device: torch.device) -> tuple[Tensor, Tensor]:
-        """Center and factor, once for a device."""
+        """Return center and factor on a device, cached."""
         if self._normalizer is None or self._normalizer[0].device != device:
             normalizer = self._look_up()
             self._normalizer = (
@@ -125,18 +126,18 @@ class ObservationTransform:
         return self._normalizer
 
     def normalized(self, state: Tensor) -> Tensor:
-        """Numbers of the state in units of about one; what is not there stays zero."""
+        """Return the normalized state; zeros (padding) stay zero."""
         center, factor = self._normalizer_on(state.device)
         normalized = ((state - center) * factor).clamp(-_CLIP, _CLIP)
         return normalized.masked_fill(state == 0, 0.0)
 
     def task_vectors(self, task: Tensor) -> Tensor:
-        """The vector of each sample's task."""
+        """Return the vector of each sample's task."""
         self._normalizer_on(task.device)
         return self.tasks[task]
 
     def __call__(self, x: Any, task: Tensor) -> Any:
-        """Stored windows and the task of each to inputs."""
+        """Return the inputs for stored windows and the task of each."""
         normalized = self.normalized(x[STATE]).flatten(1)
         parts = [normalized, self.task_vectors(task)]
         parts += [_flattened(x[name]) for name in self.images]
@@ -146,20 +147,20 @@ class ObservationTransform:
 
 
 def _flattened(images: Tensor) -> Tensor:
-    """Windows of images ``[n, window, h, w, 3]`` as rows of numbers in 0..1, channels first."""
+    """Return windows of images ``[n, window, h, w, 3]`` as rows in 0..1, channels first."""
     return images.permute(0, 1, 4, 2, 3).flatten(1).to(torch.float32).div_(255.0)
 
 
 @dataclass
 class Windowed:
-    """Windows of several demonstrations: inputs by name and one action for each."""
+    """Windows of several demonstrations: inputs by name, and an action for each."""
 
     inputs: dict[str, Tensor] = field(default_factory=dict)
     actions: Tensor = field(default_factory=lambda: torch.empty(0))
 
 
 def windowed(demos: Sequence[Demonstration], window: int, names: Sequence[str]) -> Windowed:
-    """Every step with the observations up to it; before the first one, the first one again."""
+    """Return a window for every step; at the start, the first observation fills the window."""
     rows, starts = [], 0
     for demo in demos:
         steps = np.arange(len(demo))
@@ -175,7 +176,7 @@ def windowed(demos: Sequence[Demonstration], window: int, names: Sequence[str]) 
 
 
 def joined(demos: Sequence[Demonstration], name: str) -> NDArray[Any]:
-    """One observation of several demonstrations, one after the other."""
+    """Concatenate one observation of several demonstrations."""
     for demo in demos:
         if name not in demo.observations:
             raise DataError(
@@ -192,9 +193,9 @@ def data_of(
     discrete: bool = False,
     chunk: int = 1,
 ) -> TensorData:
-    """Demonstrations of one task as training data.
+    """Return one task's demonstrations as training data.
 
-    Labels are actions, chunks of so many of them, or numbers of choices.
+    Labels are actions, chunks of actions, or the numbers of choices.
     """
     samples = windowed(demos, inputs.window, (STATE, *inputs.images))
     labels = samples.actions[:, 0].long() if discrete else samples.actions

@@ -1,8 +1,8 @@
-"""How near a learner's actions are to those of demonstrations it has not learned from.
+"""Compare a learner's actions with those of held-out demonstrations.
 
-For recordings of robots that nobody can simulate here. What was seen is given to the policy step by
-step, and its answer is compared with what was done; nothing that it does has consequences, so this
-is no success rate.
+For recordings of robots that cannot be simulated here. The policy receives the recorded
+observations step by step, and its actions are compared with the recorded ones. Its actions have
+no consequences, so this is not a success rate.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 MEASURES = ("action_r2", "within", "action_error")
 _ROWS = 256
-"""Observations that a policy without memory is given at a time."""
+"""Observations per call for a policy without memory."""
 
 
 @dataclass(frozen=True)
@@ -35,9 +35,9 @@ class HeldOut(TaskEvaluation):
     """The held-out demonstrations that evaluate a task; its ``Task.evaluation``.
 
     Args:
-        inputs: What the policy is given for windows of observations.
-        read: The demonstrations that are held out.
-        tolerance: How far every number of an action may be off to count as ``within``; actions
+        inputs: The policy's inputs, made from windows of observations.
+        read: Returns the held-out demonstrations.
+        tolerance: Largest error of every number of an action that counts as ``within``; actions
             are in -1..1.
     """
 
@@ -48,17 +48,17 @@ class HeldOut(TaskEvaluation):
 
 @dataclass(frozen=True)
 class Answers:
-    """The actions of a policy for some demonstrations, beside those of the demonstrations."""
+    """The actions of a policy for some demonstrations, and the demonstrated actions."""
 
     chosen: NDArray[np.float64]
     shown: NDArray[np.float64]
 
 
 def sums(answers: Answers, tolerance: float) -> NDArray[np.float64]:
-    """What measures are made of and can be added up over processes.
+    """Return the sums from which measures are computed; they add up over processes.
 
-    Steps, squared errors, absolute errors, steps within the tolerance; then the sums of the shown
-    actions' numbers and of their squares.
+    They are: steps, squared errors, absolute errors, steps within the tolerance, then the sums of
+    the demonstrated actions' numbers and of their squares.
     """
     off = np.abs(answers.chosen - answers.shown)
     inside = (off <= tolerance).all(1).sum()
@@ -67,10 +67,10 @@ def sums(answers: Answers, tolerance: float) -> NDArray[np.float64]:
 
 
 def measures(total: NDArray[np.float64]) -> dict[str, float]:
-    """The measures of such sums.
+    """Return the measures from such sums.
 
     ``action_r2``, which fills the matrix, is the share of the actions' variance that the policy
-    accounts for, 1 - sum |a - b|^2 / sum |a - mean a|^2, and 0 where it is worse than the mean
+    explains, 1 - sum |a - b|^2 / sum |a - mean a|^2, and 0 if it is worse than the mean
     action. ``within`` is the share of steps with every number inside the tolerance, and
     ``action_error`` the mean absolute error of a number.
     """
@@ -83,11 +83,11 @@ def measures(total: NDArray[np.float64]) -> dict[str, float]:
 
 
 def answer(learner: Learner, task: Task, how: HeldOut, demos: Sequence[Demonstration]) -> Answers:
-    """The learner's actions for all steps of some demonstrations."""
+    """Return the learner's actions for all steps of some demonstrations."""
     policy = learner.policy
     with learner.engine.autocast(), policy.acting():
-        in_turn = _in_order if policy.remembers else _one_by_one
-        chosen = in_turn(learner, task, how, demos)
+        predict = _in_order if policy.remembers else _one_by_one
+        chosen = predict(learner, task, how, demos)
     shown = np.concatenate([demo.actions for demo in demos]).astype(np.float64)
     return Answers(chosen.astype(np.float64), shown)
 
@@ -95,50 +95,50 @@ def answer(learner: Learner, task: Task, how: HeldOut, demos: Sequence[Demonstra
 def _one_by_one(
     learner: Learner, task: Task, how: HeldOut, demos: Sequence[Demonstration]
 ) -> NDArray[Any]:
-    """Of a policy without memory: every window of observations by itself."""
+    """Return the actions of a policy without memory: each window is independent."""
     act = policy_of(learner, task, how.inputs)
     names = (STATE, *how.inputs.images)
     samples = windowed(demos, how.inputs.window, names).inputs
-    parts = []
+    actions = []
     for start in range(0, len(samples[STATE]), _ROWS):
         rows = {name: values[start : start + _ROWS].numpy() for name, values in samples.items()}
-        parts.append(act(rows, np.zeros(len(rows[STATE]), bool)))
-    return np.concatenate(parts)
+        actions.append(act(rows, np.zeros(len(rows[STATE]), bool)))
+    return np.concatenate(actions)
 
 
 def _in_order(
     learner: Learner, task: Task, how: HeldOut, demos: Sequence[Demonstration]
 ) -> NDArray[Any]:
-    """Of a policy that remembers: all demonstrations side by side, step after step."""
+    """Return the actions of a policy with memory: all demonstrations in parallel, step by step."""
     act = policy_of(learner, task, how.inputs)
     names = (STATE, *how.inputs.images)
     longest = max(len(demo) for demo in demos)
     chosen: list[NDArray[Any]] = []
     for step in range(longest):
-        # One that has ended goes on with its last observation; what is answered is passed over.
-        now = {
+        # A demonstration that has ended repeats its last observation; its actions are dropped.
+        observations = {
             name: np.stack([demo.observations[name][[min(step, len(demo) - 1)]] for demo in demos])
             for name in names
         }
-        chosen.append(act(now, np.full(len(demos), step == 0)))
-    whole = np.stack(chosen, 1)
-    return np.concatenate([whole[row, : len(demo)] for row, demo in enumerate(demos)])
+        chosen.append(act(observations, np.full(len(demos), step == 0)))
+    actions = np.stack(chosen, 1)
+    return np.concatenate([actions[row, : len(demo)] for row, demo in enumerate(demos)])
 
 
 def evaluate(learner: Learner, task: Task, how: HeldOut) -> dict[str, float]:
-    """The measures of a task, whose demonstrations several ranks share."""
+    """Return the measures of a task; ranks share its demonstrations."""
     demos = how.read()
     engine = learner.engine
     mine = [demos[i] for i in engine.share(torch.arange(len(demos))).tolist()]
     size = 4 + 2 * demos[0].actions.shape[1]
-    part = sums(answer(learner, task, how, mine), how.tolerance) if mine else np.zeros(size)
-    total = torch.from_numpy(part).to(engine.device)
+    partial_sums = sums(answer(learner, task, how, mine), how.tolerance) if mine else np.zeros(size)
+    total = torch.from_numpy(partial_sums).to(engine.device)
     engine.sum({"held_out": total})
     return measures(total.cpu().numpy())
 
 
 def split(n: int, share: float) -> int:
-    """How many of n demonstrations are held out: at least one, and never all.
+    """Return how many of n demonstrations to hold out: at least one, and never all.
 
     >>> split(50, 0.1), split(3, 0.1), split(2, 0.9)
     (5, 1, 1)

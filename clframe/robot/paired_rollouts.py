@@ -1,4 +1,4 @@
-"""Two policies on the same episodes in turns, until it is decided which is better."""
+"""Run two policies on the same episodes in turns until it is decided which is better."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ if TYPE_CHECKING:
 
 @dataclass
 class Policy:
-    """One of the two.
+    """One of the two policies.
 
     Args:
-        learner: Whose policy it is.
-        name: Of its run, for messages.
+        learner: The policy's learner.
+        name: The name of its run, for messages.
     """
 
     learner: Learner
     name: str
     found: dict[str, list[Outcome]] = field(default_factory=dict)
-    """What came of its episodes so far, by task."""
+    """Outcomes of its episodes so far, by task."""
     acts: dict[str, Act] = field(default_factory=dict)
-    """How it acts on each task; what it draws goes on from block to block."""
+    """How it acts on each task; its random numbers continue from block to block."""
 
     @property
     def tasks(self) -> dict[str, tuple[Task, Evaluation]]:
-        """The tasks that are environments, with how they are measured."""
+        """The tasks with an environment, and their evaluation."""
         return {
             task.name: (task, task.evaluation)
             for task in self.learner.stream.tasks
@@ -48,27 +48,27 @@ class Policy:
 
     def run(self, name: str, seeds: Sequence[int], pool: WorkerPool) -> None:
         """Run further episodes of a task."""
-        task, how = self.tasks[name]
+        task, evaluation = self.tasks[name]
         with hooks.in_task(self.learner, task):
             if name not in self.acts:
-                self.acts[name] = policy_of(self.learner, task, how.inputs)
+                self.acts[name] = policy_of(self.learner, task, evaluation.inputs)
             self.found.setdefault(name, []).extend(
-                evaluate(self.learner, task, how, pool, seeds, act=self.acts[name])
+                evaluate(self.learner, task, evaluation, pool, seeds, act=self.acts[name])
             )
 
     def outcomes(self, name: str) -> CellOutcomes:
-        """What came of a task's episodes so far."""
-        how, found = self.tasks[name][1], self.found[name]
-        names = [measure for measure in how.measures if measure not in ("success", "steps")]
-        measures = {measure: tuple(o.measures[measure] for o in found) for measure in names}
-        return CellOutcomes(how.identity, tuple(o.success for o in found), measures)
+        """Return the outcomes of a task's episodes so far."""
+        evaluation, outcomes = self.tasks[name][1], self.found[name]
+        names = [measure for measure in evaluation.measures if measure not in ("success", "steps")]
+        measures = {measure: tuple(o.measures[measure] for o in outcomes) for measure in names}
+        return CellOutcomes(evaluation.identity, tuple(o.success for o in outcomes), measures)
 
 
 def common_tasks(first: Policy, second: Policy) -> list[str]:
-    """The tasks that both can be run on, on the same episodes.
+    """Return the tasks that both policies can run on the same episodes.
 
     Raises:
-        SettingError: There are none, or the episodes of one are not the same.
+        SettingError: There are none, or a task's episodes differ.
     """
     names = [name for name in first.tasks if name in second.tasks]
     if not names:
@@ -76,13 +76,13 @@ def common_tasks(first: Policy, second: Policy) -> list[str]:
             if not policy.tasks:
                 stream = policy.learner.stream.name
                 raise SettingError(
-                    f"run '{policy.name}' learned '{stream}', which has no environments to act in"
+                    f"run '{policy.name}' learned '{stream}', which has no environments"
                 )
         raise SettingError(f"runs '{first.name}' and '{second.name}' have no task in common")
     for name in names:
         if first.tasks[name][1].identity != second.tasks[name][1].identity:
             raise SettingError(
-                f"the episodes of task '{name}' are not the same in runs '{first.name}' and "
+                f"the episodes of task '{name}' differ between runs '{first.name}' and "
                 f"'{second.name}' (another environment, start states or horizon)"
             )
     return names
@@ -91,21 +91,21 @@ def common_tasks(first: Policy, second: Policy) -> list[str]:
 def run_in_turns(
     first: Policy, second: Policy, most: int, decided: Callable[[], bool] | None = None
 ) -> None:
-    """Run both on the same episodes, in rounds of a few episodes of each task.
+    """Run both policies on the same episodes, in rounds of a few episodes per task.
 
-    A round is about as many episodes as environments are stepped at once, so that no task is far
-    ahead of another.
+    A round has about as many episodes as there are environments, so that all tasks progress
+    equally.
 
     Args:
         first: A policy.
-        second: Another.
-        most: Episodes of each task, at most.
-        decided: Asked after each round whether no more are needed.
+        second: The other policy.
+        most: Largest number of episodes per task.
+        decided: Returns after each round whether to stop.
     """
     names = common_tasks(first, second)
-    how = first.tasks[names[0]][1]
-    size = max(1, -(-how.num_envs // len(names)))
-    pool = environment_pool(how.num_workers, how.num_envs, how.rollouts)
+    evaluation = first.tasks[names[0]][1]
+    size = max(1, -(-evaluation.num_envs // len(names)))
+    pool = environment_pool(evaluation.num_workers, evaluation.num_envs, evaluation.rollouts)
     for policy in (first, second):
         policy.learner.eval()
     try:

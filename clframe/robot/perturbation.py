@@ -1,4 +1,4 @@
-"""Which perturbations the tasks of a stream are evaluated under."""
+"""The perturbations under which a stream's tasks are evaluated."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from clframe.worlds.perturbation import Perturbation
 
 @dataclass(frozen=True)
 class PerturbSettings:
-    """Under which perturbations a stream's tasks are measured beside as they are.
+    """Additional evaluation of a stream's tasks under perturbations.
 
     Args:
-        perturb: The axes; None for none. Every row of the matrix then takes further episodes of
-            each task: as many as there are axes times levels times ``perturb_episodes``.
-        perturb_levels: How far, each in 0..1.
-        perturb_episodes: Episodes for each axis and level, the first of the task's own; None for
-            all of them.
+        perturb: The axes; None for none. Every evaluation then runs further episodes of each task:
+            the number of axes times levels times ``perturb_episodes``.
+        perturb_levels: The levels, each in 0..1.
+        perturb_episodes: Episodes per axis and level, the first of the task's own; None for all of
+            them.
     """
 
     perturb: list[str] | None = None
@@ -30,14 +30,14 @@ class PerturbSettings:
         at_least(self.perturb_episodes, 1, "stream.perturb_episodes")
         for name, values in (("perturb", self.perturb), ("perturb_levels", self.perturb_levels)):
             if values is not None and len(set(values)) < len(values):
-                raise SettingError(f"stream.{name} names one twice: {list(values)}")
+                raise SettingError(f"stream.{name} holds a value twice: {list(values)}")
         if 0 in self.perturb_levels:
             raise SettingError(
-                "stream.perturb_levels holds 0, which is the matrix itself: leave it out"
+                "stream.perturb_levels holds 0, which is the normal evaluation; remove it"
             )
         if self.perturb and not self.perturb_levels:
             raise SettingError("stream.perturb needs at least one level in stream.perturb_levels")
-        self.perturbations  # noqa: B018  refuses levels outside 0..1
+        self.perturbations  # noqa: B018  raises for levels outside 0..1
 
     @property
     def perturbations(self) -> tuple[Perturbation, ...]:

@@ -1,4 +1,4 @@
-"""Demonstrations of later tasks are recorded while earlier ones are learned."""
+"""Record demonstrations of later tasks while earlier ones are learned."""
 
 from __future__ import annotations
 
@@ -14,24 +14,23 @@ from clframe.utils.console import warn_user
 from clframe.utils.processes import usable_cores
 
 _LOOK = 0.1
-"""Seconds between two looks whether a file is there: another process may write it."""
+"""Seconds between two checks for a file that another process may write."""
 
 
 @dataclass(eq=False)
 class Recorder:
-    """Makes what is missing of some tasks' demonstrations, once the first of them is needed.
+    """Records the missing demonstrations of some tasks once the first of them is needed.
 
-    Ahead of need, worker processes record in the order of the tasks, and only the file that is
-    asked for is waited for. The files are those that are made without it: what an episode is
-    follows from its task and its seed.
+    Worker processes record ahead in the order of the tasks, and only the requested file is
+    waited for. The files do not depend on this: a task and a seed determine an episode.
 
     Args:
-        tasks: In the order in which they are learned.
+        tasks: The tasks in learning order.
         folder: The data folder.
-        n: Demonstrations a task.
-        goal_seed: The stream's choice of goals.
-        num_workers: Worker processes; 0 for this one alone, None for one per core.
-        ahead: Whether to record tasks ahead of need; None if there are workers and several cores.
+        n: Demonstrations per task.
+        goal_seed: The seed of the stream's goals.
+        num_workers: Worker processes; 0 uses only this process, None one per core.
+        ahead: Whether to record tasks in advance; None if there are workers and several cores.
     """
 
     tasks: Sequence[RobotTask]
@@ -43,13 +42,13 @@ class Recorder:
     _thread: threading.Thread | None = field(default=None, init=False)
 
     def need(self, task: RobotTask) -> Path:
-        """The file of a task, with all demonstrations in it.
+        """Return a task's file, with all its demonstrations.
 
         Raises:
-            DataError: They cannot be made.
+            DataError: They cannot be recorded.
         """
         path = collect.path_of(task, self.folder, self.goal_seed)
-        if not self._there(task):
+        if not self._is_complete(task):
             if self._is_ahead():
                 self._await(task)
             else:
@@ -61,7 +60,7 @@ class Recorder:
             return self.num_workers != 0 and usable_cores() > 1
         return self.ahead
 
-    def _there(self, task: RobotTask) -> bool:
+    def _is_complete(self, task: RobotTask) -> bool:
         return collect.has_enough(collect.path_of(task, self.folder, self.goal_seed), self.n)
 
     def _record(self, tasks: Sequence[RobotTask], show: bool = True) -> None:
@@ -70,22 +69,22 @@ class Recorder:
         )
 
     def _await(self, task: RobotTask) -> None:
-        """Wait for a task's file, whoever writes it."""
+        """Wait for a task's file from any process."""
         if self._thread is None:
-            # Ends with this process, as its workers do; files are there whole or not at all.
+            # A daemon thread ends with this process. Files are written whole or not at all.
             self._thread = threading.Thread(
                 target=self._record_all, daemon=True, name="record-ahead"
             )
             self._thread.start()
         elif self._thread.is_alive():
             warn_user(f"waiting for the demonstrations of '{task.name}'")
-        while self._thread.is_alive() and not self._there(task):
+        while self._thread.is_alive() and not self._is_complete(task):
             self._thread.join(_LOOK)
-        if not self._there(task):
-            # What went wrong may have been another task's fault; if not, it is said here.
+        if not self._is_complete(task):
+            # The error may be another task's. If it is this task's, recording it again raises it.
             self._record([task])
 
     def _record_all(self) -> None:
-        # Said where a task that is missing is needed, by recording it once more.
+        # If a task is missing later, recording it again raises the error.
         with contextlib.suppress(Exception):
             self._record(self.tasks, show=False)

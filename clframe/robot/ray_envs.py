@@ -1,8 +1,8 @@
 """Environments on the machines of a Ray cluster.
 
 The policy stays in this process and sees the observations of all slots as one batch, as with
-workers on this machine, so results are the same to the bit. What a lost machine's environments had
-come to is made again on another: an episode is fixed by its seed and its actions.
+local workers, so results are identical to the bit. If a machine is lost, another one replays its
+environments: the seed and the actions determine an episode.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from clframe.utils.ray_cluster import Cluster
 
 SETTING = "stream.rollouts=ray"
 _PATIENCE = 60.0
-"""Seconds in which a machine must have taken the first environments."""
+"""Seconds in which a machine must have started the first environments."""
 _TRIES = 3
-"""How often a worker may end before it has begun, while there is no other."""
+"""How often workers may end before they start while there is no other."""
 _STRAGGLERS = 5.0
-"""Seconds that further ones are waited for then."""
+"""Seconds to wait for further machines after the first."""
 _LOOK = 0.1
 
 Episode = tuple[int, list[NDArray[Any]]]
@@ -43,24 +43,24 @@ Episode = tuple[int, list[NDArray[Any]]]
 
 
 class EnvironmentActor:
-    """Makes the calls of a worker on a machine of the cluster.
+    """Runs the calls of a worker on a machine of the cluster.
 
     Args:
-        path: Where modules are looked for, beside where Ray's own process looks.
-        files: Of modules that no search would find, by the module's name.
+        path: Folders to search for modules, in addition to those of Ray's own process.
+        files: Files of modules that no search would find, by module name.
     """
 
     def __init__(self, path: list[str], files: dict[str, str]) -> None:
-        sys.path += [place for place in path if place not in sys.path]
+        sys.path += [folder for folder in path if folder not in sys.path]
         find_user_files(files)
 
     def call(self, call: bytes) -> bytes:
-        """Make a call, and return its answer."""
+        """Run a call and return its answer."""
         return make_call(call)
 
 
 def again(key: str, make: MakeEnvironment, episodes: dict[int, Episode]) -> None:
-    """Bring slots to where their episodes were."""
+    """Replay slots to the current step of their episodes."""
     for slot, (seed, actions) in episodes.items():
         reset(key, make, {slot: seed})
         for number, action in enumerate(actions, 1):
@@ -68,11 +68,11 @@ def again(key: str, make: MakeEnvironment, episodes: dict[int, Episode]) -> None
 
 
 class FarmWorker:
-    """A worker on some machine of the cluster, and on another when that is lost.
+    """A worker on a machine of the cluster, which moves to another machine if that one is lost.
 
     Args:
-        farm: Knows the actors.
-        actor: The first to talk to.
+        farm: Manages the actors.
+        actor: The first actor to use.
     """
 
     def __init__(self, farm: Farm, actor: Any) -> None:
@@ -83,13 +83,13 @@ class FarmWorker:
         self._episodes: dict[int, Episode] = {}
 
     def send(self, function: Callable[..., Any], *arguments: Any) -> None:
-        """Hand over a call.
+        """Submit a call.
 
         Raises:
-            DataError: It cannot be pickled.
+            DataError: The call cannot be pickled.
         """
         key, make, work = arguments
-        if key != self._key:  # a new evaluation, of which no episode is open
+        if key != self._key:  # a new evaluation, so no episode is open
             self._key, self._make, self._episodes = key, make, {}
             self.actor = self._farm.better(self.actor)
         if function is reset:
@@ -100,7 +100,7 @@ class FarmWorker:
         return self.actor.call.remote(pickle_call(function, arguments, self._farm.advice))
 
     def receive(self) -> Any:
-        """Wait for what the oldest open call returned.
+        """Wait for the result of the oldest open call.
 
         Raises:
             DataError: The call raised an error that a user can cause, or no machine is left.
@@ -115,10 +115,10 @@ class FarmWorker:
                 break
             except RayActorError:
                 self.actor = self._farm.instead_of(self.actor)
-                # What the open call begins anew must not be played; calls are made in order.
+                # Calls run in order: do not replay the episodes that the open call resets.
                 begun = self._episodes.keys() - (arguments[2] if function is reset else {})
-                open_ones = {slot: self._episodes[slot] for slot in begun}
-                self._ask(again, (self._key, self._make, open_ones))
+                unfinished = {slot: self._episodes[slot] for slot in begun}
+                self._ask(again, (self._key, self._make, unfinished))
                 answer = self._ask(function, arguments)
         if function is step:
             self._note(arguments[2], value)
@@ -127,7 +127,7 @@ class FarmWorker:
     def _note(
         self, actions: dict[int, tuple[NDArray[Any], int, bool]], results: dict[int, Any]
     ) -> None:
-        """Remember the actions of episodes that go on."""
+        """Record the actions of episodes that continue."""
         for slot, (_, success, ended, _) in results.items():
             if success or ended:
                 self._episodes.pop(slot, None)
@@ -135,19 +135,19 @@ class FarmWorker:
                 self._episodes[slot][1].append(actions[slot][0])
 
     def close(self) -> None:
-        """The farm ends the actors."""
+        """Do nothing; the farm ends the actors."""
 
 
 class Farm(WorkerPool):
     """Workers on the machines of a Ray cluster.
 
     Args:
-        processes: How many at most; None or 0 is one for each CPU that is free now.
-        most: As many as there is work for.
-        advice: What to do about a call that cannot be handed to another process.
+        processes: Largest number of workers; None or 0 is one per free CPU.
+        most: Largest number of workers that have work.
+        advice: What to do about a call that cannot be pickled.
 
     Raises:
-        SettingError: No cluster is found, or the package is missing.
+        SettingError: There is no cluster, or the package is missing.
         DataError: No machine has a CPU for environments.
     """
 
@@ -156,7 +156,7 @@ class Farm(WorkerPool):
         self.advice = advice
         self._cluster = Cluster(SETTING)
         self.ray = self._cluster.ray
-        # Restarted by us: an actor that Ray restarts has forgotten its environments.
+        # We restart actors ourselves: an actor that Ray restarts has lost its environments.
         options = {"num_cpus": 1, "max_restarts": 0, "scheduling_strategy": "SPREAD"}
         self._class = self.ray.remote(**options)(EnvironmentActor)
         self._alive: list[Any] = []
@@ -181,7 +181,7 @@ class Farm(WorkerPool):
         self._coming[actor.call.remote(pickle_call(int, (), self.advice))] = actor
 
     def _arrivals(self, seconds: float) -> None:
-        """Take in the actors that have come."""
+        """Add the actors that have started."""
         from ray.exceptions import RayActorError
 
         if not self._coming:
@@ -191,7 +191,7 @@ class Farm(WorkerPool):
             actor = self._coming.pop(answer)
             try:
                 self.ray.get(answer)
-            except RayActorError as error:  # lost before it began, or it cannot begin
+            except RayActorError as error:  # lost before it started, or it cannot start
                 self._reasons.append(str(error).strip().splitlines()[-1].strip())
                 self._order()
             else:
@@ -203,7 +203,7 @@ class Farm(WorkerPool):
             self._arrivals(_LOOK)
             if not self._alive and len(self._reasons) > _TRIES:
                 raise DataError(
-                    f"{SETTING}: no machine of the Ray cluster can make environments "
+                    f"{SETTING}: no machine of the Ray cluster can create environments "
                     f"({self._reasons[-1]}); each needs this version of clframe"
                 )
             if not self._alive and time.monotonic() > until:
@@ -213,19 +213,17 @@ class Farm(WorkerPool):
                 )
 
     def instead_of(self, actor: Any) -> Any:
-        """Another actor in place of one that is lost: one that has come, or one of the others."""
+        """Return a replacement for a lost actor: a newly started one, or one that is in use."""
         if actor in self._alive:
             self._alive.remove(actor)
-            warn_user(
-                "a machine of the Ray cluster was lost; its episodes are done again on another"
-            )
+            warn_user("a machine of the Ray cluster was lost; another one repeats its episodes")
             self._order()
         self._arrivals(0)
         self._wait_for_first()
         return self._least_used()
 
     def better(self, actor: Any) -> Any:
-        """The actor itself, or one that has come and has nothing to do where it has too much."""
+        """Return the actor itself, or an idle one if the actor serves several workers."""
         self._arrivals(0)
         return self._least_used() if self._users.count(actor) > 1 else actor
 
@@ -237,7 +235,7 @@ class Farm(WorkerPool):
         return min(self._alive, key=self._users.count)
 
     def close(self) -> None:
-        """End the actors, and leave the cluster."""
+        """End the actors and leave the cluster."""
         for actor in (*self._alive, *self._coming.values()):
             self.ray.kill(actor)
         self._alive, self._coming = [], {}
@@ -245,9 +243,9 @@ class Farm(WorkerPool):
 
 
 def check_cluster() -> None:
-    """Find the cluster now, so that a run without one does not learn first and fail then.
+    """Check for the cluster now, so that a run without one does not train first and fail later.
 
     Raises:
-        SettingError: No cluster is found, or the package is missing.
+        SettingError: There is no cluster, or the package is missing.
     """
     Cluster(SETTING).close()

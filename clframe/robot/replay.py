@@ -1,4 +1,4 @@
-"""Doing demonstrations again: from the same seed, the same actions lead through the same states."""
+"""Replay demonstrations: the same seed and actions lead through the same states."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from clframe.worlds.environment import Environment, as_environment
 
 @dataclass(frozen=True)
 class Replay:
-    """What came of doing a demonstration again.
+    """The result of replaying a demonstration.
 
     Args:
-        apart: The largest difference of a number, seen or of the simulator's state, to what was
-            recorded; 0 if all bits are the same.
+        apart: The largest difference from the recording of any observed number or simulator state;
+            0 if all bits are equal.
         first: The first step at which anything differed; None if nothing did.
         reached: Whether the goal was reached at some step.
     """
@@ -37,31 +37,31 @@ class Replay:
 
 
 def replay(task: RobotTask, environment: Environment, demo: Demonstration) -> Replay:
-    """Do what was done, and compare all that is seen and the simulator's states.
+    """Replay a demonstration and compare all observations and simulator states.
 
     Args:
-        task: Whose demonstration.
-        environment: As `RobotTask.make_recording` makes it.
-        demo: The demonstration; observations that the environment does not have are passed over.
+        task: The demonstration's task.
+        environment: An environment from `RobotTask.make_recording`.
+        demo: The demonstration; observations that the environment lacks are ignored.
 
     Raises:
-        DataError: It does not tell its seed.
+        DataError: The demonstration has no seed.
     """
     if demo.seed is None:
-        raise DataError(f"a demonstration of task '{task.name}' does not tell its seed")
+        raise DataError(f"a demonstration of task '{task.name}' has no seed to replay it from")
     environment = as_environment(environment)
     observation, _ = environment.reset(seed=demo.seed)
     apart, first, reached = 0.0, None, False
     for step, action in enumerate(demo.done):
-        seen = as_dictionary(observation)
-        pairs = [(values[step], seen[name]) for name, values in demo.observations.items()]
+        observed = as_dictionary(observation)
+        pairs = [(values[step], observed[name]) for name, values in demo.observations.items()]
         state = environment.simulator_state() if len(demo.states) else None
         if state is not None:
             pairs.append((demo.states[step], state))
-        here = max(_apart(recorded, now) for recorded, now in pairs)
-        if here and first is None:
+        difference = max(_apart(recorded, now) for recorded, now in pairs)
+        if difference and first is None:
             first = step
-        apart = max(apart, here)
+        apart = max(apart, difference)
         done: Any = int(action[0]) if task.discrete else action
         observation, _, _, _, info = environment.step(done)
         reached = success_of(info, task.name, step) or reached
@@ -79,7 +79,7 @@ def _apart(recorded: NDArray[Any], now: NDArray[Any]) -> float:
 
 
 def other_versions(recorded: Mapping[str, Any], now: Mapping[str, Any]) -> str:
-    """What a file was made with that is different now, in words; empty if nothing is.
+    """Describe which versions differ from those of a recording; empty if none do.
 
     >>> other_versions({"mujoco": "3.3.0", "suite": "a"}, {"mujoco": "3.17.0", "suite": "a"})
     'recorded with mujoco 3.3.0, this is 3.17.0'

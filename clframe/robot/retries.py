@@ -12,9 +12,9 @@ from clframe.robot.demonstrations import Demonstration
 
 
 def without_retries(demos: Iterable[Demonstration]) -> list[Demonstration]:
-    """The same demonstrations without the steps of attempts that were given up.
+    """Remove the steps of attempts that were given up.
 
-    What is left falls into pieces, since no window of observations may reach across a gap.
+    A demonstration then splits into pieces, so that no window spans a gap.
     """
     return [piece for demo in demos for piece in _pieces(demo)]
 
@@ -28,11 +28,11 @@ def _pieces(demo: Demonstration) -> list[Demonstration]:
 
 
 def _cut(demo: Demonstration, steps: slice) -> Demonstration:
-    """Some steps of a demonstration; it can no longer be started again by its seed."""
+    """Return some steps of a demonstration; its seed can no longer replay it."""
     changes: dict[str, Any] = {
         field.name: value[steps]
         for field in fields(demo)
         if isinstance(value := getattr(demo, field.name), np.ndarray) and len(value)
     }
-    seen = {name: values[steps] for name, values in demo.observations.items()}
-    return replace(demo, observations=seen, seed=None, **changes)
+    observations = {name: values[steps] for name, values in demo.observations.items()}
+    return replace(demo, observations=observations, seed=None, **changes)

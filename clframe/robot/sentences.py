@@ -1,8 +1,8 @@
-"""Instructions as vectors of a frozen sentence encoder, whose weights come with a package.
+"""Instruction vectors of a frozen sentence encoder, whose weights come with a package.
 
-WordLlama (MIT): token embeddings of a large language model, made smaller and trained so that the
-mean over a sentence is near that of sentences that mean the same. The weights (16 MB) are in its
-wheel, so nothing is fetched.
+WordLlama (MIT): token embeddings of a large language model, reduced and trained so that the
+mean over a sentence is close to sentences of the same meaning. Its wheel includes the weights
+(16 MB), so nothing is downloaded.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from clframe.errors import SettingError
 from clframe.robot.language import sentence_vector
 
 SIZE = 256
-"""Numbers of a vector; it was trained such that the first of them alone will do as well."""
+"""Numbers in a vector; it was trained so that its first numbers alone are useful too."""
 
 
 @cache
@@ -29,26 +29,26 @@ def _encoder() -> Any:
     except ImportError as error:
         raise SettingError(
             "stream.task_input=sentence needs the sentence encoder: pip install "
-            "'clframe[language]' (task_input=language does without)"
+            "'clframe[language]'; task_input=language works without it"
         ) from error
-    # The package looks for its tokenizer in a folder that it does not have; this one it has.
-    here = Path(wordllama.__file__).parent
+    # By default, the package looks for its tokenizer in a folder that does not exist.
+    folder = Path(wordllama.__file__).parent
     try:
-        return wordllama.WordLlama.load(cache_dir=here, disable_download=True)
+        return wordllama.WordLlama.load(cache_dir=folder, disable_download=True)
     except (OSError, ValueError) as error:
         raise SettingError(
-            f"the sentence encoder of wordllama in '{here}' cannot be loaded: {error}"
+            f"cannot load the sentence encoder of wordllama in '{folder}': {error}"
         ) from error
 
 
 def embed(texts: Sequence[str], size: int = SIZE) -> NDArray[np.float32]:
-    """One vector for each text, with numbers of about unit size.
+    """Return one vector for each text, with numbers of about unit size.
 
-    The encoder is a mean over tokens, to which their order is all the same; half of a vector is
-    made of it by :func:`clframe.robot.language.sentence_vector`.
+    The encoder is a mean over tokens and ignores their order; this mean is half of a vector, see
+    :func:`clframe.robot.language.sentence_vector`.
 
     Raises:
-        SettingError: The package is not installed, or the size is more than it has.
+        SettingError: The package is not installed, or the size is too large.
     """
     if size > SIZE:
         raise SettingError(
@@ -60,7 +60,7 @@ def embed(texts: Sequence[str], size: int = SIZE) -> NDArray[np.float32]:
 
 
 def _tokens(encoder: Any, text: str) -> NDArray[np.float64]:
-    """The vectors of a text's tokens; one of zeros where it has none."""
-    (found,) = encoder.tokenize([text])
-    vectors = np.asarray(encoder.embedding, np.float64)[np.array(found.ids, int)]
+    """Return the vectors of a text's tokens, or one of zeros if it has none."""
+    (encoding,) = encoder.tokenize([text])
+    vectors = np.asarray(encoder.embedding, np.float64)[np.array(encoding.ids, int)]
     return vectors if len(vectors) else np.zeros((1, SIZE))

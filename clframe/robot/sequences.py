@@ -1,7 +1,7 @@
-"""Demonstrations as sequences: a window of observations in, the action at each of its steps out.
+"""Demonstrations as sequences: a window of observations with the action at each step.
 
-A sequence begins at every step of a demonstration; after the last step, the last one is repeated,
-as in robomimic and LIBERO. Frames are stored once, however many sequences they are in.
+A sequence begins at every step of a demonstration and repeats the last step after the end, as
+in robomimic and LIBERO. Each frame is stored once, even if several sequences contain it.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ Encode: TypeAlias = "Callable[[Tensor, str, int], Tensor]"
 
 
 class SequenceInputs:
-    """What a policy for sequences is given: the stream's transform, in parts by name.
+    """The inputs of a sequence policy: the stream's transform, with parts by name.
 
     Args:
-        inputs: The same for policies that take one vector: gives normalizer, tasks and images.
-        parts: Which numbers of the state each part has.
-        image_size: Pixels of an image's side.
+        inputs: The transform of policies that take one vector: its normalizer, tasks and images.
+        parts: The state's indices in each part.
+        image_size: Side of an image in pixels.
     """
 
     window = 1
-    """Observations that a policy is given at a time while it acts; it remembers the others."""
+    """Observations per call while a policy acts; the policy remembers the others."""
 
     def __init__(
         self, inputs: ObservationTransform, parts: Mapping[str, Sequence[int]], image_size: int
@@ -52,15 +52,15 @@ class SequenceInputs:
         )
 
     def with_instruction(self, vector: NDArray[np.float32]) -> SequenceInputs:
-        """The same, with this vector for whichever task."""
-        made = copy.copy(self)
-        made.inputs = self.inputs.with_instruction(vector)
-        return made
+        """Return a copy that uses this vector for every task."""
+        inputs = copy.copy(self)
+        inputs.inputs = self.inputs.with_instruction(vector)
+        return inputs
 
     def __call__(self, x: Any, task: Tensor) -> dict[str, Tensor]:
-        """Stored sequences and the task of each to inputs.
+        """Return the inputs for stored sequences and the task of each.
 
-        Images stay bytes, channels first; features of images stay as they are.
+        Images stay bytes, with channels first; image features stay unchanged.
         """
         state = self.inputs.normalized(x[STATE])
         if next(iter(self.parts.values())).device != state.device:
@@ -81,7 +81,7 @@ class SequenceData(IndexedData):
 
     Args:
         frames: All frames, one after the other.
-        rows: Which of them each sequence is made of, ``[n, steps]``.
+        rows: The frames of each sequence, ``[n, steps]``.
         labels: Actions, ``[n, steps, numbers]``, or chunks of them at each step.
         tasks: One task index per sequence.
         transform: Applied to each gathered batch.
@@ -101,7 +101,7 @@ class SequenceData(IndexedData):
         self.transform = transform
 
     def gather(self, positions: Tensor) -> Any:
-        """The stored sequences at these positions."""
+        """Return the stored sequences at these positions."""
         device = self.labels.device
         x = self.frames.to(device)
         rows = self.rows[positions]
@@ -117,15 +117,15 @@ def sequences_of(
     chunk: int = 1,
     encode: Encode | None = None,
 ) -> SequenceData:
-    """Demonstrations of one task as sequences.
+    """Return one task's demonstrations as sequences.
 
     Args:
         demos: The demonstrations.
         task: The task's index.
         window: Steps of a sequence.
-        inputs: What the policy is given.
+        inputs: The policy's inputs.
         chunk: Actions to predict at each step.
-        encode: Makes features of images, once for each frame; None leaves images.
+        encode: Computes image features, once per frame; None keeps the images.
     """
     lengths = [len(demo) for demo in demos]
     rows = sequence_rows(lengths, window)

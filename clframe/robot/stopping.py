@@ -1,4 +1,4 @@
-"""When the episodes of a cell are enough: what was asked is decided, or cannot be any more."""
+"""Stop the episodes of a cell when the answer is decided, or cannot be decided any more."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from clframe.utils.sequential_tests import ALPHA, check_alpha, confidence_sequen
 
 @dataclass(frozen=True)
 class StopRule:
-    """Looks at a task's episodes in the order of their numbers, after each of them.
+    """Checks after each of a task's episodes, in the order of their numbers, whether to stop.
 
-    The success rate is tested against the threshold by a test martingale, and its width is that of
-    a confidence sequence (:mod:`clframe.utils.sequential_tests`). So looking after every episode
-    leaves the error rate as stated. Whatever order episodes end in, the outcome is that of the
-    first episodes by number.
+    A test martingale tests the success rate against the threshold; the width is the width of a
+    confidence sequence (:mod:`clframe.utils.sequential_tests`). Checking after every episode
+    therefore keeps the stated error rate. The outcome uses the first episodes by number, so it does
+    not depend on the order in which episodes end.
 
     Args:
         threshold: Stop when the success rate is above or below it.
-        width: Stop when the confidence sequence is at most so wide.
-        alpha: Probability, at most, that an answer is false.
+        width: Stop when the confidence sequence is at most this wide.
+        alpha: Largest probability of a wrong answer.
 
     >>> rule = StopRule(threshold=0.5)
     >>> rule.why(7, 7, 20), rule.why(8, 8, 20)
@@ -35,17 +35,17 @@ class StopRule:
     alpha: float = ALPHA
 
     def why(self, successes: int, episodes: int, most: int) -> str | None:
-        """Why no more episodes are needed; None where they are.
+        """Return why no more episodes are needed, or None if more are.
 
         Args:
-            successes: Among the first so many episodes.
-            episodes: How many these are.
-            most: Episodes at most.
+            successes: Successes among the first episodes.
+            episodes: Number of first episodes.
+            most: Largest number of episodes.
         """
         if (answer := self._answer(successes, episodes)) is not None:
             return answer
         left = most - episodes
-        # The best cases for either answer; any other rest is between them.
+        # The extreme cases for either answer; any other rest lies between them.
         if left and not any(self._answer(successes + won, most) for won in (0, left)):
             return "hopeless"
         return None
@@ -66,17 +66,17 @@ class StopRule:
     def of(
         cls, threshold: float | None, width: float | None, alpha: float | None, episodes: int
     ) -> StopRule | None:
-        """The rule of a stream's settings; None where cells are not stopped.
+        """Return the rule of a stream's settings, or None if cells are not stopped.
 
         Raises:
-            SettingError: A setting is out of its range, is given without what it belongs to, or
-                asks for what so many episodes can never decide.
+            SettingError: A setting is out of range, lacks the setting it belongs to, or cannot be
+                decided with this number of episodes.
         """
         if threshold is None and width is None:
             if alpha is not None:
                 raise SettingError(
                     "stream.stop_alpha is the error rate of stream.stop_threshold and "
-                    "stream.stop_width, and neither is given"
+                    "stream.stop_width; set one of them"
                 )
             return None
         for name, value in (("threshold", threshold), ("width", width)):
@@ -91,20 +91,20 @@ class StopRule:
             )
             raise SettingError(
                 f"{_asked(threshold, width)} cannot be decided by stream.eval_episodes={episodes} "
-                f"at an error rate of {rule.alpha:g}: at least {more} are needed"
+                f"at an error rate of {rule.alpha:g}; at least {more} are needed"
             )
         return rule
 
 
 @dataclass(frozen=True, kw_only=True)
 class StopSettings:
-    """When a cell of the matrix takes fewer episodes than planned; all of them by default.
+    """When a cell of the matrix uses fewer episodes than planned; by default it uses all.
 
     Args:
-        stop_threshold: A cell of the matrix takes fewer than ``eval_episodes`` where it is decided
-            whether its success rate is above or below this; None does not ask.
-        stop_width: Likewise where the success rate is known within so much.
-        stop_alpha: Probability, at most, that such an answer is false; None for 0.05.
+        stop_threshold: Stop a cell before ``eval_episodes`` as soon as it is decided whether its
+            success rate is above or below this; None does not stop.
+        stop_width: Also stop as soon as the success rate is known within this width.
+        stop_alpha: Largest probability of a wrong answer; None for 0.05.
     """
 
     stop_threshold: float | None = None
@@ -112,10 +112,10 @@ class StopSettings:
     stop_alpha: float | None = None
 
     def stop_rule(self, episodes: int) -> StopRule | None:
-        """The rule for so many episodes at most; see :meth:`StopRule.of`."""
+        """Return the rule for at most this number of episodes; see :meth:`StopRule.of`."""
         return StopRule.of(self.stop_threshold, self.stop_width, self.stop_alpha, episodes)
 
 
 def _asked(threshold: float | None, width: float | None) -> str:
-    given = {"threshold": threshold, "width": width}
-    return " and ".join(f"stream.stop_{k}={v:g}" for k, v in given.items() if v is not None)
+    settings = {"threshold": threshold, "width": width}
+    return " and ".join(f"stream.stop_{k}={v:g}" for k, v in settings.items() if v is not None)

@@ -31,36 +31,36 @@ from clframe.utils.setting_checks import at_least
 from clframe.worlds.perturbation import Perturbation
 
 Read = Callable[[int], Sequence[Demonstration]]
-"""The demonstrations of a task, by its index."""
+"""Returns the demonstrations of a task, given its index."""
 
 
 @dataclass(frozen=True)
 class ImitationSettings(StopSettings):
-    """The settings that all streams of demonstrations share.
+    """The settings that all demonstration streams share.
 
     Args:
         num_demos: Demonstrations per task.
-        eval_episodes: Episodes that measure a task; the same ones each time.
-        horizon: Steps until an episode is given up.
+        eval_episodes: Evaluation episodes per task, the same at every evaluation.
+        horizon: Steps after which an episode ends.
         window: Observations that the policy sees.
-        task_input: How the policy is given the task: its number as a ``one_hot`` code, its
-            instruction as a vector, by its words (``language``), by a frozen sentence encoder
-            (``sentence``) or from a ``file``, the words "Task 5" in place of the instruction
+        task_input: How the policy receives the task: its number as a ``one_hot`` code, its
+            instruction as a vector of its words (``language``), of a frozen sentence encoder
+            (``sentence``) or from a ``file``, the text "Task 5" instead of the instruction
             (``task_id``, LIBERO's "one-hot"), or not at all (``none``).
-        goal_seed: Which goals are drawn, for demonstrations and for evaluation.
-        num_envs: Environments stepped at once.
-        num_workers: Worker processes; 0 for this one alone, None for one per core. Results are
-            the same.
-        language_size: Length of an instruction's vector; None for 32 (words) or 256 (sentence).
-        language_file: Vectors of instructions, such as BERT's, for ``file`` and ``task_id``; see
+        goal_seed: The seed of the goals in demonstrations and evaluation.
+        num_envs: Environments stepped at the same time.
+        num_workers: Worker processes; 0 uses only the main process, None one per core. Results
+            do not depend on it.
+        language_size: Length of the instruction vector; None is 32 (words) or 256 (sentence).
+        language_file: Instruction vectors, such as BERT's, for ``file`` and ``task_id``; see
             ``scripts/make_language_vectors.py``.
-        val_demos: So many of the demonstrations, the last ones, are not learned from; the loss on
-            them is measured wherever the current task is.
-        retries: Whether steps of attempts that the expert gave up are learned (``keep``) or left
-            out (``cut``), where the demonstrations tell them.
-        record_ahead: Record later tasks while the first is learned; None: if cores are free for it.
-        rollouts: Where episodes that measure a task are acted: ``local``, or spread over a Ray
-            cluster (``ray``). Results are the same.
+        val_demos: Hold out the last n demonstrations of each task; every evaluation measures the
+            loss on them.
+        retries: ``keep`` or ``cut`` the steps of attempts that the expert gave up, if the
+            demonstrations mark them.
+        record_ahead: Record later tasks while the first is learned; None: if cores are free.
+        rollouts: Where evaluation episodes run: ``local``, or spread over a Ray cluster
+            (``ray``). Results do not depend on it.
     """
 
     num_demos: int = 50
@@ -84,8 +84,8 @@ class ImitationSettings(StopSettings):
             at_least(getattr(self, name), 1 if name in ones else 0, f"stream.{name}")
         if self.val_demos >= self.num_demos:
             raise SettingError(
-                f"stream.val_demos={self.val_demos} leaves nothing of stream.num_demos="
-                f"{self.num_demos} to learn from"
+                f"stream.val_demos={self.val_demos} holds out all of stream.num_demos="
+                f"{self.num_demos}; leave at least one to learn from"
             )
         if self.record_ahead and self.num_workers == 0:
             raise SettingError("stream.record_ahead=true needs workers, not stream.num_workers=0")
@@ -93,14 +93,14 @@ class ImitationSettings(StopSettings):
 
 @dataclass(frozen=True, eq=False)
 class ImitationStream(RobotStream):
-    """A stream of demonstrations, for policies that take one vector or whole sequences.
+    """A demonstration stream for policies that take one vector or whole sequences.
 
     Args:
-        read: The demonstrations of a task that are learned from.
-        read_validation: Those that are not.
-        sequence_inputs: What a policy for sequences is given.
-        normalizer: Of the state; None where it is taken from demonstrations.
-        chunk: Actions that are labels of each step.
+        read: Returns the training demonstrations of a task.
+        read_validation: Returns the held-out demonstrations of a task.
+        sequence_inputs: The inputs of a sequence policy.
+        normalizer: Normalizes the state; None fits one to demonstrations.
+        chunk: Actions in each step's label.
     """
 
     read: Read = lambda index: ()
@@ -111,50 +111,50 @@ class ImitationStream(RobotStream):
 
     @property
     def layout(self) -> ObservationLayout:
-        """The parts of what a policy for sequences is given."""
+        """The layout of a sequence policy's inputs."""
         assert self.sequence_inputs is not None
         return self.sequence_inputs.layout
 
     def sequences(
         self, window: int, chunk: int = 1, encode: Encode | None = None
     ) -> ImitationStream:
-        """The same stream for a policy that takes sequences of so many steps, and remembers.
+        """Return the stream for a policy with memory that takes sequences.
 
         Args:
             window: Steps of a sequence.
-            chunk: Actions that are predicted at each of them.
-            encode: Makes features of images, once for each frame; None leaves images.
+            chunk: Actions predicted at each step.
+            encode: Computes image features, once per frame; None keeps the images.
 
         Raises:
-            SettingError: Observations are put together to windows already.
+            SettingError: The stream already stacks observations into windows.
         """
         inputs = self.sequence_inputs
         assert inputs is not None
         if inputs.inputs.window != 1:
             raise SettingError(
-                f"stream.window={inputs.inputs.window} is for policies that take one vector; this "
-                "one reads sequences: set model.window instead"
+                f"stream.window={inputs.inputs.window} is for policies that take one vector, but "
+                "this one reads sequences; set model.window instead"
             )
 
         def data(demos: Sequence[Demonstration], index: int) -> SequenceData:
             return sequences_of(demos, index, window, inputs, chunk, encode)
 
-        return self._given(inputs, data)
+        return self._with_inputs(inputs, data)
 
     def with_chunks(self, chunk: int) -> ImitationStream:
-        """The same stream, whose labels are the next so many actions; see ``robot/chunks.py``."""
+        """Return the stream with the next ``chunk`` actions as labels; see ``robot/chunks.py``."""
         assert self.sequence_inputs is not None
         inputs = self.sequence_inputs.inputs
 
         def data(demos: Sequence[Demonstration], index: int) -> TensorData:
             return data_of(demos, index, inputs, self.discrete, chunk)
 
-        return dataclasses.replace(self._given(inputs, data), chunk=chunk)
+        return dataclasses.replace(self._with_inputs(inputs, data), chunk=chunk)
 
     def with_task_code(self) -> ImitationStream:
-        """The same stream, whose vectors end with the one-hot code of the task's index.
+        """Return the stream with the one-hot code of the task's index at the end of its vectors.
 
-        So a policy can choose its head, whatever else tells it the task (``task_input``).
+        The policy can then choose its head, with any ``task_input``.
         """
         assert self.sequence_inputs is not None
         inputs = self.sequence_inputs.inputs.with_task_code()
@@ -162,38 +162,38 @@ class ImitationStream(RobotStream):
         def data(demos: Sequence[Demonstration], index: int) -> TensorData:
             return data_of(demos, index, inputs, self.discrete, self.chunk)
 
-        return dataclasses.replace(self._given(inputs, data), input_shape=(inputs.size,))
+        return dataclasses.replace(self._with_inputs(inputs, data), input_shape=(inputs.size,))
 
     def perturbed(self, how: PerturbSettings) -> ImitationStream:
-        """The same stream, whose tasks are measured under perturbations too.
+        """Return the stream with evaluation under perturbations, in addition to the normal one.
 
         Raises:
-            SettingError: There is no such perturbation, or it makes no difference.
+            SettingError: The stream has no such perturbation, or it has no effect.
         """
         if not how.perturb:
             return self
-        wanted = how.perturbations
+        perturbations = how.perturbations
         first = episodes_of(self.tasks[0])
-        for perturbation in wanted:  # so that what is wrong is said before anything is learned
+        for perturbation in perturbations:  # an unknown perturbation must fail before training
             first.under(perturbation)
         return self._measured(
             lambda evaluation: dataclasses.replace(
-                evaluation, perturbations=wanted, perturb_episodes=how.perturb_episodes
+                evaluation, perturbations=perturbations, perturb_episodes=how.perturb_episodes
             )
         )
 
     def under(self, perturbation: Perturbation) -> ImitationStream:
-        """The same stream, whose tasks are measured perturbed only."""
+        """Return the stream with its tasks evaluated only under a perturbation."""
         if not all(isinstance(task.evaluation, Evaluation) for task in self.tasks):
-            raise SettingError(f"stream '{self.name}' has no environments that could be perturbed")
+            raise SettingError(f"stream '{self.name}' has no environments to perturb")
         return self._measured(lambda evaluation: evaluation.under(perturbation))
 
-    def _given(
+    def _with_inputs(
         self,
         inputs: ObservationTransform | SequenceInputs,
         make: Callable[[Sequence[Demonstration], int], Data],
     ) -> ImitationStream:
-        """The same tasks with other inputs, and data made of demonstrations and the index."""
+        """Return the same tasks with other inputs, and with data made from demonstrations."""
 
         @functools.cache
         def data(index: int) -> Data:
@@ -215,7 +215,7 @@ class ImitationStream(RobotStream):
         return dataclasses.replace(stream, experiences=experiences)
 
     def _measured(self, change: Callable[[Any], Any]) -> ImitationStream:
-        """The same stream, whose tasks are measured in another way."""
+        """Return the stream with every task's evaluation changed."""
         tasks = [
             dataclasses.replace(task, evaluation=change(task.evaluation)) for task in self.tasks
         ]
@@ -246,32 +246,31 @@ def imitation_stream(
     mask: slice | None = None,
     measures: tuple[str, ...] = MEASURES,
 ) -> ImitationStream:
-    """Put robot tasks together to a stream that is learned by imitation.
+    """Build an imitation-learning stream from robot tasks.
 
-    Every task has all outputs, and which task it is is known: the scenario is ``task``. What is not
-    there of the demonstrations is made when the first of them is asked for. Tasks that no
-    experience teaches are measured all the same.
+    The scenario is ``task``: every task uses all outputs, and the task is known. Missing
+    demonstrations are recorded when the first of them is needed. Tasks that no experience teaches
+    are evaluated too.
 
     Args:
         name: Of the stream.
         tasks: Columns of the matrix.
-        order: The task of each experience; one may come back.
+        order: The task of each experience; a task may occur more than once.
         imitation: The settings.
         data_dir: The data folder.
         state_size: Length of an observation's state.
-        action_size: Numbers of an action; choices where the tasks are discrete.
-        normalizer: Of the state; None takes mean and deviation of the first experience's
-            demonstrations, so that nothing is known of later tasks.
-        seed: What the stream was made with.
-        source: Which data this is.
-        images: Observations that are images.
-        image_size: Pixels of an image's side.
-        parts: For policies that take the state in parts (hand, gripper): which of its numbers each
-            has. What is in no part they do not see; None is one part of all.
-        read: Reads a task's demonstrations; None makes them with the expert where they are not
-            there.
-        mask: Which numbers of the state are 1 for a choice that is possible now and 0 for another.
-        measures: What is measured, first what fills the matrix.
+        action_size: Size of an action; the number of choices if the tasks are discrete.
+        normalizer: Normalizes the state; None uses mean and deviation of the first experience's
+            demonstrations, so that no later task leaks into it.
+        seed: The stream's seed.
+        source: Describes the data.
+        images: Names of the image observations.
+        image_size: Side of an image in pixels.
+        parts: For policies that read the state in parts (hand, gripper): the indices of each part.
+            They do not see the other numbers; None is one part with all numbers.
+        read: Reads a task's demonstrations; None records missing ones with the expert.
+        mask: The state's numbers that are 1 for each choice that is possible now, else 0.
+        measures: Names of the measures; the first fills the matrix.
     """
     discrete = all(task.discrete for task in tasks)
     if not order or not all(0 <= number < len(tasks) for number in order):
@@ -383,9 +382,9 @@ def imitation_stream(
 
 
 def _rounds(order: Sequence[int]) -> list[int]:
-    """How often each experience's task has come up to then.
+    """Return how often each experience's task has occurred so far.
 
     >>> _rounds([0, 1, 0])
     [1, 1, 2]
     """
-    return [list(order[: place + 1]).count(number) for place, number in enumerate(order)]
+    return [list(order[: position + 1]).count(number) for position, number in enumerate(order)]

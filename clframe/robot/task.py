@@ -1,6 +1,6 @@
-"""What imitation needs to know of a task: an environment, an expert, an instruction.
+"""The description of a robot task: an environment, an expert and an instruction.
 
-Light on purpose: worker processes import it and have no use for torch.
+Worker processes import this module, so it does not import torch.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from clframe.worlds.perturbation import Perturbation
 
 Observation: TypeAlias = "dict[str, NDArray[Any]]"
 STATE = "state"
-"""The observation that is the robot's and the world's numbers."""
+"""The observation that holds the state of robot and world as numbers."""
 
 
 MakeEnvironment: TypeAlias = "Callable[[], Any]"
-"""Makes an environment; see :mod:`clframe.worlds.environment`."""
+"""Creates an environment; see :mod:`clframe.worlds.environment`."""
 Expert: TypeAlias = "Callable[[Any], Iterator[Any]]"
-"""Yields the actions that reach the goal of an environment that was just reset."""
+"""Yields the actions that solve an environment that was just reset."""
 
 
 class RetryingExpert(abc.ABC):
-    """An iterator of actions that tells which ones belonged to attempts that it gave up."""
+    """An iterator of actions that marks those of attempts it gave up."""
 
     @abc.abstractmethod
     def retries(self) -> NDArray[np.bool_]:
@@ -41,23 +41,24 @@ class RobotTask:
     """One task of a robot.
 
     Args:
-        name: Unique in its family.
-        family: Which tasks this one shares a folder of demonstrations with; it should name all
-            that decides what they look like, versions included.
+        name: The task's name, unique in its family.
+        family: The tasks that share a folder of demonstrations; the name should include everything
+            that determines their content, including versions.
         language: The instruction.
-        environment: Makes the environment; a function of a module (or a partial of one), so that
+        environment: Creates the environment; a module-level function (or a partial of one), so that
             worker processes can call it.
-        expert: Solves it; likewise. None where demonstrations come from elsewhere.
-        limit: Steps that an expert may take.
-        facts: Anything else worth writing into the demonstrations (versions, settings).
-        discrete: Whether an action is the number of a choice, instead of a vector in -1..1.
-        variant: What tells the environment from others that have the same demonstrations.
-        recording: Makes the environment that demonstrations are recorded and played in, where it
-            is another than the one that measures: one that success does not end.
-        finishes: Whether the expert ends by itself, so that recording waits for it and keeps only
-            episodes that end with the goal reached; others end some steps after success.
-        perturb: Makes the same task away from its demonstrations; None where nothing is known to
-            perturb.
+        expert: Solves the task, also module-level; None if demonstrations come from elsewhere.
+        limit: Largest number of steps of an expert.
+        facts: Metadata to write into the demonstrations (versions, settings).
+        discrete: Whether an action is the number of a choice instead of a vector in -1..1.
+        variant: Distinguishes the environment from others with the same demonstrations.
+        recording: Creates the environment for recording and replay, if it differs from the one for
+            evaluation: one that success does not end.
+        finishes: Whether the expert ends the episode itself. Recording then waits for it and keeps
+            only episodes that end with the goal reached; otherwise it stops some steps after
+            success.
+        perturb: Returns the perturbed task with its demonstrations unchanged; None if it cannot be
+            perturbed.
     """
 
     name: str
@@ -74,23 +75,23 @@ class RobotTask:
     finishes: bool = False
 
     def make_recording(self) -> Environment:
-        """Make the environment that demonstrations are recorded and played in."""
+        """Create the environment for recording and replaying demonstrations."""
         return as_environment((self.recording or self.environment)())
 
     def make(self) -> Environment:
-        """Make the environment that a policy acts in."""
+        """Create the environment in which a policy acts."""
         return as_environment(self.environment())
 
 
 def as_dictionary(observation: Any) -> Observation:
-    """An observation as arrays by name; a bare array is the ``state``."""
+    """Return an observation as arrays by name; a bare array is the ``state``."""
     if isinstance(observation, Mapping):
         return {str(name): np.asarray(value) for name, value in observation.items()}
     return {STATE: np.asarray(observation, dtype=np.float32)}
 
 
 def episode_seeds(n: int, *key: int, start: int = 0) -> list[int]:
-    """Seeds of n episodes, the same ones for the same key.
+    """Return the seeds of n episodes, the same ones for the same key.
 
     >>> episode_seeds(3, 0, 1) == episode_seeds(5, 0, 1)[:3]
     True
@@ -104,32 +105,32 @@ def episode_seeds(n: int, *key: int, start: int = 0) -> list[int]:
 
 
 DEMONSTRATION, EVALUATION, TRAINING = 0, 1, 2
-"""Which episodes a seed is for; what is learned from and what is measured on never meet."""
+"""The purpose of an episode's seed; training and evaluation never share episodes."""
 
 
 def seed_key(task: RobotTask, goals: int, purpose: int) -> tuple[int, ...]:
-    """The key of a task's episodes: its name, the stream's choice of goals, what they are for."""
+    """Return the key of a task's episodes: from its name, the goals' seed and the purpose."""
     import zlib
 
     return (zlib.crc32(task.name.encode()), goals, purpose)
 
 
 def success_of(info: Mapping[str, Any], task: str, step: int) -> bool:
-    """Whether the goal holds after a step.
+    """Return whether the goal holds after a step.
 
     Raises:
-        DataError: The environment does not say.
+        DataError: The environment does not report it.
     """
     if "success" not in info:
         raise DataError(
-            f"the environment of task '{task}' does not say at step {step} whether the goal holds: "
-            "its info must have an entry 'success'"
+            f"the environment of task '{task}' does not report at step {step} whether the goal "
+            "holds; its info must have an entry 'success'"
         )
     return bool(info["success"])
 
 
 def check_action(action: NDArray[Any], task: str) -> None:
-    """Refuse an action that is not made of finite numbers."""
+    """Check that an action holds only finite numbers."""
     if not np.isfinite(action).all():
         raise DataError(
             f"the policy's action in task '{task}' holds NaN or infinity; its training has "

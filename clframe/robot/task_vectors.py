@@ -1,4 +1,4 @@
-"""How a policy is told which task it is to do: one vector for each."""
+"""The vector that tells a policy its task."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from clframe.robot import language, language_file, sentences
 
 TaskInput = Literal["one_hot", "task_id", "language", "sentence", "file", "none"]
 TEXTS = ("language", "sentence", "file")
-"""Those that are made of the instruction."""
+"""The inputs made from the instruction."""
 
 
 def task_vectors(
@@ -23,24 +23,22 @@ def task_vectors(
     size: int | None = None,
     file: str | None = None,
 ) -> NDArray[np.float32]:
-    """One vector for each instruction.
+    """Return one vector for each instruction.
 
     Args:
-        instructions: Of the tasks, in their order.
+        instructions: The tasks' instructions, in order.
         kind: ``stream.task_input``.
         size: ``stream.language_size``.
         file: ``stream.language_file``.
     """
     if file is not None and kind not in ("file", "task_id"):
-        raise SettingError(
-            "stream.language_file has a meaning only with stream.task_input=file or task_id"
-        )
+        raise SettingError("stream.language_file needs stream.task_input=file or task_id")
     if kind == "file" and file is None:
         raise SettingError("stream.task_input=file needs stream.language_file=FILE.npz")
     if size is not None and (kind in ("one_hot", "none") or file is not None):
         raise SettingError(
-            "stream.language_size has a meaning only with stream.task_input=language, sentence or "
-            "task_id, and without a file"
+            "stream.language_size needs stream.task_input=language, sentence or task_id, and no "
+            "language_file"
         )
     if kind == "one_hot":
         return np.eye(len(instructions), dtype=np.float32)

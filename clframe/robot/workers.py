@@ -11,13 +11,13 @@ _ADVICE = "give the environment as a function of a module or of a plugin_path fi
 
 
 def environment_pool(processes: int | None, most: int, place: RolloutPlace = "local") -> WorkerPool:
-    """Start workers that make and step environments.
+    """Start workers that create and step environments.
 
     Args:
-        processes: How many; 0 for this one alone, None for one per core. On a cluster both are
-            one for each free CPU.
-        most: As many as there is work for.
-        place: On this machine, or on those of a Ray cluster.
+        processes: Number of workers; 0 uses only this process, None one per core. On a cluster,
+            both mean one per free CPU.
+        most: Largest number of workers that have work.
+        place: This machine (``local``) or a Ray cluster (``ray``).
     """
     if place == "ray":
         from clframe.robot.ray_envs import Farm
@@ -33,6 +33,6 @@ def environment_pool(processes: int | None, most: int, place: RolloutPlace = "lo
 
 def _exit_sentence(code: int) -> str:
     return (
-        f"a worker process of the robot environments ended with code {code} (memory?); "
-        "stream.num_workers=0 works without other processes"
+        f"a worker process of the robot environments ended with code {code} (memory?); set "
+        "stream.num_workers=0 to run without workers"
     )

@@ -1,7 +1,7 @@
-"""Data sets of LeRobot as a stream: an experience for every task, or for every data set.
+"""LeRobot datasets as a stream: an experience for every task, or for every dataset.
 
-There is no simulator, so what is measured is how near a policy's actions are to those of episodes
-that are held out; see :mod:`clframe.robot.offline_evaluation`.
+There is no simulator, so the measure is how close a policy's actions are to those of held-out
+episodes; see :mod:`clframe.robot.offline_evaluation`.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ Place = tuple[LerobotFolder, Episode]
 
 @dataclass(frozen=True)
 class RecordingSettings(ImitationSettings):
-    """Settings of learning by imitation, without those of episodes that are acted."""
+    """Imitation-learning settings without those for rollouts."""
 
     num_demos: int = field(default=1, init=False)
     eval_episodes: int = field(default=1, init=False)
@@ -56,7 +56,7 @@ class RecordingSettings(ImitationSettings):
 
 @dataclass(frozen=True)
 class Column:
-    """What is learned at a time: a name, an instruction, and episodes."""
+    """A task of the stream: a name, an instruction, and episodes."""
 
     name: str
     language: str
@@ -65,14 +65,14 @@ class Column:
 
 @dataclass(frozen=True)
 class Reader:
-    """Reads episodes as what a policy is given and is to do.
+    """Reads episodes as inputs and actions of a policy.
 
     Args:
-        states: Observations that the state is put together of.
-        images: Observations that are images.
-        size: Pixels of an image's side.
-        center: Of the actions, per number.
-        half: Half the range of the actions; they are read in units of it.
+        states: Names of the observations that form the state.
+        images: Names of the image observations.
+        size: Side of an image in pixels.
+        center: The center of the actions, per number.
+        half: Half the range of the actions, which is their unit.
     """
 
     states: tuple[str, ...]
@@ -82,30 +82,32 @@ class Reader:
     half: NDArray[np.float32]
 
     def __call__(self, places: Sequence[Place]) -> list[Demonstration]:
-        """The demonstrations of some episodes, in their order."""
-        found: dict[tuple[int, int], Demonstration] = {}
+        """Return the demonstrations of some episodes, in order."""
+        demo_of: dict[tuple[int, int], Demonstration] = {}
         folders = {id(folder): folder for folder, _ in places}
         for key, folder in folders.items():
             episodes = [episode for other, episode in places if other is folder]
-            demos = folder.read(episodes, (*self.states, *self.images), self._shrunk)
+            demos = folder.read(episodes, (*self.states, *self.images), self._resized)
             for episode, demo in zip(episodes, demos, strict=True):
-                found[key, episode.index] = demo
-        return [self._given(found[id(folder), episode.index]) for folder, episode in places]
+                demo_of[key, episode.index] = demo
+        return [
+            self._demonstration(demo_of[id(folder), episode.index]) for folder, episode in places
+        ]
 
-    def _given(self, demo: Demonstration) -> Demonstration:
-        seen = demo.observations
-        state = np.concatenate([seen[name] for name in self.states], 1).astype(np.float32)
-        images = {name: seen[name] for name in self.images}
+    def _demonstration(self, demo: Demonstration) -> Demonstration:
+        observations = demo.observations
+        state = np.concatenate([observations[name] for name in self.states], 1).astype(np.float32)
+        images = {name: observations[name] for name in self.images}
         actions = (demo.actions - self.center) / self.half
         return Demonstration(actions, {STATE: state, **images})
 
-    def _shrunk(self, image: NDArray[Any]) -> NDArray[Any]:
+    def _resized(self, image: NDArray[Any]) -> NDArray[Any]:
         from PIL import Image
 
         if image.shape[:2] == (self.size, self.size):
             return image
-        opened = Image.fromarray(image)
-        return np.asarray(opened.resize((self.size, self.size), Image.Resampling.BOX))
+        pil_image = Image.fromarray(image)
+        return np.asarray(pil_image.resize((self.size, self.size), Image.Resampling.BOX))
 
 
 def lerobot(
@@ -120,35 +122,35 @@ def lerobot(
     tolerance: float = 0.1,
     imitation: RecordingSettings = RecordingSettings(),
 ) -> Stream:
-    """Data sets of LeRobot (v3.0), measured by actions of episodes that are held out.
+    """LeRobot datasets (v3.0), evaluated by the actions of held-out episodes.
 
     Args:
-        data_dir: The data folder; a path that is not found is looked up there.
-        path: The folder of a data set, or of several.
-        seed: Of the run.
-        by: What an experience is: every ``task`` (instruction), or every ``dataset``.
-        cameras: The policy sees through these (by the data set's names, such as ``top``), beside
-            the state; choose a model that sees with it (resnet_t, ...). null: the state alone.
-        size: Pixels of an image's side; larger ones are made smaller.
-        max_episodes: Take at most so many episodes of each experience; null is all.
-        held_out: Share of an experience's episodes that are not learned from, but measured on, and
-            at least one. A hash of the seed and of an episode's number decides, so episodes that
-            are added move no others.
-        tolerance: How far all numbers of an action may be off for ``within``, in half ranges.
-        imitation: What all robot streams have in common.
+        data_dir: The data folder; a relative path that does not exist is searched there.
+        path: The folder of a dataset, or a list of folders.
+        seed: The run's seed.
+        by: The unit of an experience: every ``task`` (instruction), or every ``dataset``.
+        cameras: Cameras that the policy sees in addition to the state, by the dataset's names, such
+            as ``top``; choose a model that reads images (resnet_t, ...). null: only the state.
+        size: Side of an image in pixels; larger images are scaled down.
+        max_episodes: Use at most this many episodes per experience; null uses all.
+        held_out: Share of an experience's episodes to evaluate on instead of training, at least
+            one. A hash of the seed and an episode's number decides, so additional episodes do not
+            move others.
+        tolerance: Largest error of every number of an action for ``within``, in half ranges.
+        imitation: The settings that all robot streams share.
     """
     at_least(size, 8, "stream.size")
     at_least(max_episodes, 2, "stream.max_episodes")
     if not 0 < held_out < 1 or not tolerance > 0:
         raise SettingError("stream.held_out must be between 0 and 1, stream.tolerance above 0")
     paths = [path] if isinstance(path, str) else path
-    folders = [LerobotFolder(_found(Path(one).expanduser(), data_dir)) for one in paths]
+    folders = [LerobotFolder(_resolved(Path(folder).expanduser(), data_dir)) for folder in paths]
     if not folders:
         raise SettingError("stream.path must name at least one folder")
     with reading(folders[0].root):
         reader = _reader(folders, cameras, size)
         columns = _columns(folders, by, max_episodes)
-    sides = [_sides(one.episodes, folders, held_out, seed) for one in columns]
+    sides = [_sides(column.episodes, folders, held_out, seed) for column in columns]
 
     @functools.lru_cache(maxsize=1)
     def learned(index: int) -> list[Demonstration]:
@@ -160,7 +162,7 @@ def lerobot(
 
     stream = imitation_stream(
         "lerobot",
-        [RobotTask(one.name, "lerobot", one.language, _no_simulator) for one in columns],
+        [RobotTask(column.name, "lerobot", column.language, _no_simulator) for column in columns],
         range(len(columns)),
         imitation,
         data_dir,
@@ -177,8 +179,8 @@ def lerobot(
     tasks = []
     for task in stream.tasks:
         inputs = episodes_of(task).inputs
-        how = HeldOut(inputs, functools.partial(measured, task.index), tolerance)
-        tasks.append(dataclasses.replace(task, evaluation=how))
+        evaluation = HeldOut(inputs, functools.partial(measured, task.index), tolerance)
+        tasks.append(dataclasses.replace(task, evaluation=evaluation))
     experiences = [
         dataclasses.replace(experience, tasks=(tasks[experience.index],))
         for experience in stream.experiences
@@ -189,7 +191,7 @@ def lerobot(
 def _sides(
     episodes: Sequence[Place], folders: Sequence[LerobotFolder], share: float, seed: int
 ) -> tuple[list[Place], list[Place]]:
-    """Return the episodes to learn and those to measure on; ones that are added move no others."""
+    """Return training and evaluation episodes; additional episodes do not move others."""
     keys = [f"{folders.index(folder)}/{episode.index}" for folder, episode in episodes]
     tested, _ = choose_held_out(keys, [None] * len(keys), share, seed)
     pairs = list(zip(episodes, tested.tolist(), strict=True))
@@ -197,32 +199,32 @@ def _sides(
 
 
 def _no_simulator() -> NoReturn:
-    raise SettingError("a recorded data set has no simulator to act in")
+    raise SettingError("a recorded dataset has no simulator to act in")
 
 
-def _found(path: Path, data_dir: Path) -> Path:
+def _resolved(path: Path, data_dir: Path) -> Path:
     return path if path.exists() or path.is_absolute() else data_dir / path
 
 
 def _columns(folders: Sequence[LerobotFolder], by: str, max_episodes: int | None) -> list[Column]:
-    """Which episodes are learned together, in order of appearance."""
+    """Group the episodes by task or dataset, in order of appearance."""
     groups: dict[str, list[Place]] = {}
     for number, folder in enumerate(folders):
         for episode in folder.episodes:
             key = episode.language if by == "task" else str(number)
             groups.setdefault(key, []).append((folder, episode))
     columns: list[Column] = []
-    for number, (key, places) in enumerate(groups.items()):
+    for number, (key, group) in enumerate(groups.items()):
         language, name = key, task_name(key, number)
         if by == "dataset":
-            folder = places[0][0]
+            folder = group[0][0]
             language, name = "; ".join(folder.by_task()), folder.root.resolve().name
-        if any(one.name == name for one in columns):
+        if any(column.name == name for column in columns):
             name = f"{name}_{number}"
-        chosen = places[:max_episodes]
+        chosen = group[:max_episodes]
         if len(chosen) < 2:
             raise DataError(
-                f"'{name}' has one episode, but one is needed to learn from and one to measure on"
+                f"'{name}' has only one episode, but needs one for training and one for evaluation"
                 + ("; try stream.by=dataset" if by == "task" else "")
             )
         columns.append(Column(name, language, chosen))
@@ -230,10 +232,10 @@ def _columns(folders: Sequence[LerobotFolder], by: str, max_episodes: int | None
 
 
 def _reader(folders: Sequence[LerobotFolder], cameras: list[str] | None, size: int) -> Reader:
-    """How episodes are read, the same for all data sets.
+    """Return a reader that is the same for all datasets.
 
     Raises:
-        DataError: They differ in what is observed or done, or lack something.
+        DataError: The datasets differ in observations or actions, or lack one.
     """
     first = folders[0]
     states = _states(first)
@@ -243,21 +245,21 @@ def _reader(folders: Sequence[LerobotFolder], cameras: list[str] | None, size: i
             if name not in folder.observations:
                 raise DataError(
                     f"'{folder.root}' has no '{first.observations[name]}', which '{first.root}' "
-                    "has; all data sets of a stream must have the same features"
+                    "has; all datasets of a stream must have the same features"
                 )
         for feature in ("action", *(first.observations[name] for name in states)):
-            shapes = [list(one.features[feature]["shape"]) for one in (first, folder)]
+            shapes = [list(dataset.features[feature]["shape"]) for dataset in (first, folder)]
             if shapes[0] != shapes[1] or len(shapes[1]) != 1:
                 raise DataError(
                     f"'{feature}' has the shape {shapes[1]} in '{folder.root}', but {shapes[0]} in "
-                    f"'{first.root}'; all data sets of a stream must have the same"
+                    f"'{first.root}'; all datasets of a stream must have the same shape"
                 )
     center, half = _range(folders)
     return Reader(states, images, size, center, half)
 
 
 def _states(folder: LerobotFolder) -> tuple[str, ...]:
-    """What the state is put together of: the robot's and the environment's, or all vectors."""
+    """Return the observations of the state: robot's and environment's, or all vectors."""
     vectors = [
         name
         for name, feature in folder.observations.items()
@@ -266,7 +268,7 @@ def _states(folder: LerobotFolder) -> tuple[str, ...]:
     usual = tuple(name for name in (STATE, "environment_state") if name in vectors)
     if not vectors:
         raise DataError(
-            f"'{folder.root}' has no observation that is a vector, such as observation.state, only "
+            f"'{folder.root}' has no vector observation such as observation.state, only "
             f"{', '.join(folder.features)}"
         )
     return usual or tuple(sorted(vectors))
@@ -277,18 +279,18 @@ def _size(folder: LerobotFolder, name: str) -> int:
 
 
 def _image(folder: LerobotFolder, camera: str) -> str:
-    known = [
+    cameras = [
         name.removesuffix(RGB)
         for name, feature in folder.observations.items()
         if name.endswith(RGB) and folder.features[feature]["dtype"] in ("image", "video")
     ]
-    if camera not in known:
-        raise SettingError(f"'{folder.root}' has no camera '{camera}'; {nearest(camera, known)}")
+    if camera not in cameras:
+        raise SettingError(f"'{folder.root}' has no camera '{camera}'; {nearest(camera, cameras)}")
     return camera + RGB
 
 
 def _range(folders: Sequence[LerobotFolder]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Center and half range of all actions, from the statistics; 0 and 1 if they are in -1..1."""
+    """Return center and half range of all actions from the statistics; 0 and 1 within -1..1."""
     lows: list[NDArray[np.float64]] = []
     highs: list[NDArray[np.float64]] = []
     for folder in folders:
@@ -301,7 +303,7 @@ def _range(folders: Sequence[LerobotFolder]) -> tuple[NDArray[np.float32], NDArr
                 bound = np.asarray(stats.get(name, ()), np.float64)
             if bound.shape != (size,) or not np.isfinite(bound).all():
                 raise DataError(
-                    f"'{folder.root / 'meta/stats.json'}' must tell the {name} of the {size} "
+                    f"'{folder.root / 'meta/stats.json'}' must have the {name} of the {size} "
                     "numbers of 'action'"
                 )
             values.append(bound)
@@ -314,5 +316,5 @@ def _range(folders: Sequence[LerobotFolder]) -> tuple[NDArray[np.float32], NDArr
 
 @hookimpl
 def register(registry: Registry) -> None:
-    """Add the stream."""
+    """Register the stream."""
     registry.add("stream", "lerobot", lerobot, family="lerobot")

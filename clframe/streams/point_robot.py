@@ -1,4 +1,4 @@
-"""A stream of the smallest robot there is: learned by imitation in seconds, without a simulator."""
+"""A stream of the smallest possible robot: imitation in seconds, without a simulator."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ def point_robot(
         num_demos=40, horizon=40, num_envs=20, num_workers=0
     ),
 ) -> Stream:
-    """A point to be moved to a place that depends on the task; no simulator needed.
+    """A point to move to a position that depends on the task; needs no simulator.
 
     Args:
         data_dir: The data folder.
-        seed: Of the run.
-        n_tasks: How many tasks.
-        imitation: What all robot streams have in common.
+        seed: The run's seed.
+        n_tasks: Number of tasks.
+        imitation: The settings that all robot streams share.
     """
     at_least(n_tasks, 1, "stream.n_tasks")
     tasks = [
@@ -63,5 +63,5 @@ def point_robot(
 
 @hookimpl
 def register(registry: Registry) -> None:
-    """Add the stream."""
+    """Register the stream."""
     registry.add("stream", "point_robot", point_robot, family="point_robot")

@@ -189,7 +189,7 @@ def test_components_of_earlier_tasks_stay() -> None:
 def test_refusals() -> None:
     for plugin in (L2P(), DualPrompt(), CODAPrompt()):
         built = prepare(toy_stream("class"), [plugin], {"name": "mlp", "hidden": [4]})
-        with pytest.raises(PluginError, match=f"'{plugin.name}' puts prompts among the tokens"):
+        with pytest.raises(PluginError, match=f"'{plugin.name}' needs a timm vision transformer"):
             plugin.configure(built.learner, built.stream)
     with pytest.raises(SettingError, match=r"l2p.top=5 is larger"):
         L2P(pool=3)

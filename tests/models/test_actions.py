@@ -250,7 +250,7 @@ def test_a_flow_reproduces_both_ways() -> None:
     ("settings", "words"),
     [
         ({"chunk": 0}, r"model\.chunk must be at least 1"),
-        ({"chunk": 4, "execute": 5}, r"model\.execute=5 is more than a chunk has"),
+        ({"chunk": 4, "execute": 5}, r"model\.execute=5 exceeds the actions of a chunk"),
         ({"head": "flow", "act": "draw"}, r"model\.act=draw chooses how a mixture"),
         ({"head": "mse", "grip": "bernoulli", "act": "draw_mode"}, r"model\.act=draw_mode"),
         ({"modes": 0}, r"model\.modes must be at least 1"),

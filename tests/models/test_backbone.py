@@ -90,7 +90,7 @@ def test_another_file_of_weights_is_refused(monkeypatch, tmp_path) -> None:  # t
         "Locator", (), {"get_model_file_path": staticmethod(lambda: str(path))}
     )
     monkeypatch.setitem(sys.modules, PACKAGED[LITE].package, package)
-    with pytest.raises(SettingError, match="is not the file of weights"):
+    with pytest.raises(SettingError, match="is not the file that"):
         packaged_weights(LITE)
 
 

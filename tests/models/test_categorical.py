@@ -168,7 +168,9 @@ def test_a_mask_of_another_length_is_refused(tmp_path: Path) -> None:
 
 def test_labels_that_are_no_choices_are_refused() -> None:
     model = categorical((6,), 4, hidden=[8])
-    with pytest.raises(SettingError, match=r"by their 4 logits, but the labels are of shape \(2,"):
+    with pytest.raises(
+        SettingError, match=r"by their 4 logits, but the labels have the shape \(2,"
+    ):
         model.action_loss(torch.zeros(3, 4), torch.zeros(3, 2))
 
 

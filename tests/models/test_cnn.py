@@ -33,5 +33,5 @@ def test_batch_normalization_by_either_name() -> None:
 
 
 def test_an_even_kernel_is_refused() -> None:
-    with pytest.raises(SettingError, match="odd number from 1 on, got 4"):
+    with pytest.raises(SettingError, match="positive odd number, got 4"):
         cnn((3, 16, 16), 4, kernel=4)

@@ -141,7 +141,7 @@ def test_random_transforms_are_refused(image_stream: Make, tmp_path: Path) -> No
     for item in (*stream.experiences, *stream.tasks):
         assert isinstance(item.data, TensorData)
         item.data.transform = flip
-    with pytest.raises(SettingError, match="at random each time: use model=timm"):
+    with pytest.raises(SettingError, match="at random; use model=timm"):
         fit(stream, "naive", tmp_path)
 
 

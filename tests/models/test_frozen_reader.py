@@ -104,7 +104,7 @@ def test_a_network_is_kept_without_code(weights: Path) -> None:
     with np.load(weights, allow_pickle=False) as kept:
         assert kept["stem.0.weight"].dtype == np.float16
     weights.write_bytes(weights.read_bytes()[:100])
-    with pytest.raises(DataError, match="holds no network that finds points"):
+    with pytest.raises(DataError, match="cannot read a keypoint network from"):
         read(weights)
 
 
@@ -211,9 +211,9 @@ def test_checkpoints_hold_the_encoders_checksum_and_not_its_weights(
 
 
 def test_what_cannot_be_is_said(weights: Path, tmp_path: Path) -> None:
-    with pytest.raises(SettingError, match="'vit_t' has no use for a frozen encoder"):
+    with pytest.raises(SettingError, match="'vit_t' cannot use a frozen encoder"):
         prepare(seen_stream(tmp_path), "naive", model(weights, name="vit_t"))
-    with pytest.raises(DataError, match="holds no network"):
+    with pytest.raises(DataError, match="cannot read a keypoint network"):
         prepare(seen_stream(tmp_path), "naive", model(tmp_path / "nowhere.npz"))
     with pytest.raises(SettingError, match=r"model\.views must be at least 1"):
         prepare(seen_stream(tmp_path), "naive", model(weights, views=0))

@@ -481,7 +481,7 @@ def build(stream: Stream | dict[str, Any] | str, **model: Any) -> Any:
 def test_what_is_missing_is_said(tmp_path: Path) -> None:
     with pytest.raises(SettingError, match="'vit_t' needs robot observations, which stream"):
         build("split_mnist")
-    with pytest.raises(SettingError, match="'vit_t' needs images, and stream 'point_robot'"):
+    with pytest.raises(SettingError, match="'vit_t' needs images, but stream 'point_robot'"):
         build({"name": "point_robot", "num_demos": 2})
     with pytest.raises(SettingError, match=r"set model\.window instead"):
         build(seen_stream(tmp_path, window=3))

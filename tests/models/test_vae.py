@@ -125,7 +125,7 @@ def test_the_likelihood_follows_the_range_of_the_inputs() -> None:
     assert choose_likelihood("", torch.tensor([0.0, 1.0]), "it") == "bernoulli"
     assert choose_likelihood("", torch.tensor([-0.1, 1.0]), "it") == "gaussian"
     assert choose_likelihood("gaussian", torch.tensor([0.5]), "it") == "gaussian"
-    with pytest.raises(PluginError, match="between 0 and 1, got -2 to 1: set likelihood=gaussian"):
+    with pytest.raises(PluginError, match="between 0 and 1, got -2 to 1; set likelihood=gaussian"):
         choose_likelihood("bernoulli", torch.tensor([-2.0, 1.0]), "it")
     with pytest.raises(PluginError, match="several by name"):
         choose_likelihood("", {"rgb": torch.zeros(1)}, "it")

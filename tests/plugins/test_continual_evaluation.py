@@ -154,7 +154,7 @@ def test_the_stability_gap_of_replay_is_seen_within_an_experience_only() -> None
 
 
 def test_wrong_settings_are_refused() -> None:
-    with pytest.raises(clframe.SettingError, match="evaluate_samples=5 is for measurements within"):
+    with pytest.raises(clframe.SettingError, match="evaluate_samples=5 is for evaluations within"):
         clframe.fit(toy_stream(), evaluate_samples=5, run_dir=False)
     with pytest.raises(clframe.SettingError, match="evaluate_every_n_steps"):
         clframe.fit(toy_stream(), evaluate_every_n_steps=0, run_dir=False)

@@ -82,22 +82,22 @@ def fit(tmp_path: Path, second: Any, **learner: Any) -> None:
         ),
         (
             functools.partial(Odd, "", spaces.Dict({"arm": spaces.Box(-1, 1, (2,))})),
-            "task 'bad', before its first step, has the action space Dict: ",
+            "task 'bad', before its first step, has the action space Dict; ",
         ),
         (
             functools.partial(Odd, "", spaces.Discrete(4)),
-            "task 'bad', before its first step, has the action space Discrete: ",
+            "task 'bad', before its first step, has the action space Discrete; ",
         ),
         (
             functools.partial(Odd, "", spaces.Box(-np.inf, np.inf, (2,))),
-            "task 'bad', before its first step, has an action space without bounds",
+            "task 'bad', before its first step, has an unbounded action space",
         ),
         (
             functools.partial(Odd, "", spaces.Box(0, 5, (2,))),
             "task 'bad', before its first step, takes actions from 0 to 5",
         ),
         (functools.partial(Odd, "reward"), "task 'bad' at step 3 gave the reward nan"),
-        (functools.partial(Odd, "success"), "task 'bad' does not say at step 3 whether"),
+        (functools.partial(Odd, "success"), "task 'bad' does not report at step 3 whether"),
     ],
 )
 def test_environments(tmp_path: Path, environment: Any, sentence: str) -> None:
@@ -146,7 +146,10 @@ def test_states(environment: Any, sentence: str) -> None:
         ({"model": "policy"}, "learner=sac needs model=actor, not PerceptronPolicy"),
         ({"max_epochs": 3}, r"trainer.max_epochs=3: learner=sac learns for learner.steps=24 dec"),
         ({"max_steps": 3}, r"trainer.max_steps=3: .* which are 20 updates; set learner.steps"),
-        ({"strategy": "cumulative"}, "'cumulative' chooses the samples .* such"),
+        (
+            {"strategy": "cumulative"},
+            "'cumulative' chooses an experience's training samples, .* such",
+        ),
         ({"precision": "bf16-mixed"}, "learner=sac learns in 32 bits"),
         ({"learner": {**SMALL, "start_steps": 24}}, "learner.steps=24 leaves no update after"),
         ({"learner": {**SMALL, "tau": 1.5}}, "learner.tau must be at most 1, got 1.5"),
@@ -158,7 +161,7 @@ def test_states(environment: Any, sentence: str) -> None:
         ),
         (
             {"learner": {**SMALL, "memory": 5, "reset": []}},
-            "learner.memory=5 is what stays when the buffer is made new",
+            "learner.memory=5 needs a buffer that is reset",
         ),
         ({"learner": {**SMALL, "reset": ["actor"]}}, "'reset' must be a list of which each entry"),
         ({"learner": {"name": "imitation"}, "stream": "split_mnist"}, "learner=imitation needs a"),

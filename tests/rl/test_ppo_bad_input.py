@@ -50,31 +50,31 @@ def stream_with(folder: Path, make: Any) -> Any:
         ),
         (
             functools.partial(Other, spaces.Discrete(16, start=1)),
-            "task 'bad', before its first step, counts its choices from 1: wrap it",
+            "task 'bad', before its first step, counts its choices from 1; wrap it",
         ),
         (
             functools.partial(Other, spaces.Box(-1, 1, (2,))),
-            "task 'bad', before its first step, has the action space Box: the stream's actions",
+            "task 'bad', before its first step, has the action space Box, but the stream's actions",
         ),
         (
             functools.partial(Other, spaces.MultiDiscrete([4, 4])),
-            r"has the action space MultiDiscrete: .* choices, which need Discrete\(16\)",
+            r"has the action space MultiDiscrete, .* choices; it needs Discrete\(16\)",
         ),
         (
             functools.partial(Other, spaces.MultiBinary(16)),
-            "has the action space MultiBinary: the stream's actions are choices",
+            "has the action space MultiBinary, but the stream's actions are choices",
         ),
         (
             functools.partial(Other, spaces.Dict({"hand": spaces.Discrete(16)})),
-            "has the action space Dict: the stream's actions are choices",
+            "has the action space Dict, but the stream's actions are choices",
         ),
         (
             functools.partial(corridor.Corridor, wrong="mask"),
-            "task 'bad' at step 3 gave a mask of zeros: without a possible choice the episode",
+            "task 'bad' at step 3 gave a mask of zeros; without a possible choice the episode",
         ),
         (
             functools.partial(corridor.Corridor, wrong="half"),
-            "task 'bad' at step 3 gave a mask whose number 2 is 0.5: 1 is for a possible",
+            "task 'bad' at step 3 gave a mask whose number 2 is 0.5; it must be 1 for a possible",
         ),
         (
             functools.partial(corridor.Corridor, wrong="reward"),
@@ -82,7 +82,7 @@ def stream_with(folder: Path, make: Any) -> Any:
         ),
         (
             functools.partial(corridor.Corridor, wrong="success"),
-            "task 'bad' does not say at step 3 whether the goal holds",
+            "task 'bad' does not report at step 3 whether the goal holds",
         ),
     ],
 )
@@ -103,10 +103,10 @@ def test_environments(tmp_path: Path, make: Any, sentence: str) -> None:
         ({"stream": "split_mnist"}, "needs a stream of robot tasks, which 'split_mnist' is not"),
         ({"max_epochs": 3}, "max_epochs=3: learner=ppo learns for learner.steps=16 decisions, wh"),
         ({"max_steps": 3}, r"which are 2 rollouts \(max_epochs\) with 1 updates each; set learner"),
-        ({"limit_train_batches": 3}, "trainer.limit_train_batches has no meaning with learner=ppo"),
-        ({"drop_last": True}, "trainer.drop_last has no meaning with learner=ppo"),
-        ({"strategy": "multitask"}, "'multitask' chooses the samples .* but learner=ppo"),
-        ({"strategy": "cumulative"}, "'cumulative' chooses the samples"),
+        ({"limit_train_batches": 3}, "trainer.limit_train_batches has no effect with learner=ppo"),
+        ({"drop_last": True}, "trainer.drop_last has no effect with learner=ppo"),
+        ({"strategy": "multitask"}, "'multitask' chooses .* but learner=ppo"),
+        ({"strategy": "cumulative"}, "'cumulative' chooses an experience's training samples"),
         ({"precision": "bf16-mixed"}, "learner=ppo learns in 32 bits"),
         ({"learner": {**SMALL, "clip_range": 0.0}}, "learner.clip_range must be above 0, got 0.0"),
         ({"learner": {**SMALL, "gae_lambda": 1.5}}, "learner.gae_lambda must be at most 1"),
@@ -130,7 +130,7 @@ def test_a_policy_without_logits_cannot_choose(tmp_path: Path) -> None:
 
 def test_actions_that_are_choices_are_not_for_sac(tmp_path: Path) -> None:
     stream = corridor.corridors(tmp_path)
-    with pytest.raises(SettingError, match="learner=sac needs actions that are numbers, but th"):
+    with pytest.raises(SettingError, match="learner=sac needs numeric actions, but th"):
         prepare(stream, "naive", {"name": "categorical", "hidden": [8]}, learner="sac")
 
 

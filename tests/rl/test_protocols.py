@@ -123,7 +123,7 @@ def test_variations_are_single_goals_and_held_out_ones_are_others() -> None:
 @needs_metaworld
 def test_adaptation_needs_something_held_out() -> None:
     with pytest.raises(
-        clframe.SettingError, match=r"holds no task out; ML1 needs stream.variation"
+        clframe.SettingError, match=r"has no held-out tasks; for ML1, set stream.variation"
     ):
         clframe.stream("metaworld_mt10", adapt=True)
     held_out = clframe.stream("metaworld_ml10", adapt=True, tasks=["push"])

@@ -135,7 +135,7 @@ def test_transitions_that_are_not_what_was_written_are_refused(
     file.write_bytes(kept[: len(kept) // 2])
     assert f"'{file}' has {len(kept) // 2} bytes, but the run had written" in refused()
     sentence = refused("resume.allow=[files]")
-    assert f"'{file}' holds 15 transitions, but the run had 30, from which it learns" in sentence
+    assert f"'{file}' holds 15 transitions, but the run had 30 and learns from them" in sentence
     file.unlink()
     assert f"'{file}' is missing" in refused()
     file.write_bytes(kept)

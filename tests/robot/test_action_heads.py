@@ -207,5 +207,5 @@ def test_the_results_say_how_the_policy_acts(
 
 
 def test_choices_have_no_heads_of_numbers() -> None:
-    with pytest.raises(SettingError, match=r"model\.chunk=2 needs actions that are numbers"):
+    with pytest.raises(SettingError, match=r"model\.chunk=2 needs numeric actions"):
         prepare("behavior_12", "naive", {"name": "policy", "chunk": 2})

@@ -273,23 +273,23 @@ def no_image(root: Path) -> None:
             lambda root: edit(
                 root / "meta/info.json", lambda info: info.update(codebase_version="v2.1")
             ),
-            "is a data set of LeRobot v2.1, not v3.0",
+            "is a LeRobot dataset v2.1, not v3.0",
         ),
         (
             lambda root: edit(root / "meta/info.json", lambda info: info["features"].pop("action")),
             "has no feature 'action'",
         ),
-        (lambda root: (root / "meta/info.json").write_text("{"), "cannot be read"),
+        (lambda root: (root / "meta/info.json").write_text("{"), "cannot read"),
         (lambda root: shutil.rmtree(root / "meta/episodes"), "holds no episodes"),
-        (lambda root: shutil.rmtree(root / "data"), "is absent from the data set"),
+        (lambda root: shutil.rmtree(root / "data"), "is missing from the dataset"),
         (
             lambda root: (root / "data/chunk-000/file-000.parquet").write_text("no"),
-            "cannot be read as Parquet",
+            "as Parquet",
         ),
         (drop_column, "has no column 'action'"),
         (wrong_shape, "column 'action' has 7 numbers per row, but meta/info.json says 6"),
         (cut_rows, "has 3 rows, but meta/episodes says 6"),
-        (no_image, "holds what is no image"),
+        (no_image, "does not hold an image"),
     ],
 )
 def test_bad_folders_are_one_sentence(
@@ -341,10 +341,10 @@ def test_export_and_import(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
         (["export", "to=lerobot", "out=x"], "needs files of demonstrations or stream=NAME"),
         (["export", "a.hdf5", "stream=point_robot", "to=lerobot", "out=x"], "and not both"),
         (["export", "stream=point_robot", "to=lerobto", "out=x"], "did you mean 'lerobot'"),
-        (["export", "none.hdf5", "to=lerobot", "out=x"], "there is no file of demonstrations"),
+        (["export", "none.hdf5", "to=lerobot", "out=x"], "there is no demonstration file"),
         (["export", "none.hdf5", "to=libero", "out=x", "video=true"], "--video is for"),
         (["export", "none.hdf5", "to=libero", "out=x", "task=a"], "--task is for stream=NAME"),
-        (["import", "nowhere", "--out", "x"], "'nowhere' is not a data set of LeRobot"),
+        (["import", "nowhere", "--out", "x"], "'nowhere' is not a LeRobot dataset"),
     ],
 )
 def test_mistakes_are_one_sentence(

@@ -321,7 +321,7 @@ def test_files_hold_what_was_written(tmp_path: Path) -> None:
     first, second = demonstrations.read(path)
     assert (len(first), len(second), first.seed) == (3, 2, 7)
     assert np.array_equal(first.observations["state"], demo(3).observations["state"])
-    with pytest.raises(DataError, match="holds 2 demonstrations, but 3 are wanted"):
+    with pytest.raises(DataError, match="holds 2 demonstrations, but 3 are needed"):
         demonstrations.read(path, 3)
     with pytest.raises(DataError, match="no observation 'agentview_rgb'"):
         demonstrations.read(path, names=["agentview_rgb"])
@@ -396,7 +396,7 @@ def test_a_broken_file_is_one_sentence(tmp_path: Path) -> None:
     import h5py
 
     path = tmp_path / "a_demo.hdf5"
-    with pytest.raises(DataError, match="there is no file"):
+    with pytest.raises(DataError, match="there is no demonstration file"):
         demonstrations.read(path)
     path.write_bytes(b"nothing")
     with pytest.raises(DataError, match="not an HDF5 file"):

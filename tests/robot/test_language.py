@@ -44,7 +44,7 @@ def test_the_size_is_a_setting() -> None:
     assert task_size(task_input="task_id", language_size=8) == 8
     assert task_size() == 3
     assert task_size(task_input="none") == 0
-    with pytest.raises(SettingError, match=r"language_size has a meaning only with"):
+    with pytest.raises(SettingError, match=r"language_size needs"):
         task_size(language_size=768)
     with pytest.raises(SettingError, match=r"language_size must be at least 1"):
         task_size(task_input="language", language_size=0)
@@ -137,11 +137,11 @@ def test_vectors_come_from_a_file(tmp_path: Path) -> None:
     ("settings", "said"),
     [
         ({"task_input": "file"}, "task_input=file needs stream.language_file"),
-        ({"task_input": "language", "language_file": "a.npz"}, "language_file has a meaning only"),
-        ({"task_input": "file", "language_file": "nowhere.npz"}, "'nowhere.npz' does not exist"),
+        ({"task_input": "language", "language_file": "a.npz"}, "language_file needs"),
+        ({"task_input": "file", "language_file": "nowhere.npz"}, "language vectors 'nowhere.npz'"),
         (
             {"task_input": "task_id", "language_file": "a.npz", "language_size": 3},
-            "language_size has a meaning only",
+            "language_size needs",
         ),
     ],
 )

@@ -263,5 +263,5 @@ def test_a_policy_can_see_through_a_camera(tmp_path: Path) -> None:
         progress=False,
     )
     assert result.matrix.values.shape == (2, 1)
-    with pytest.raises(SettingError, match="of the inputs, of which there are"):
+    with pytest.raises(SettingError, match="of the inputs, but there are"):
         clframe.fit("metaworld_cw10", model={"name": "policy", "image": 64}, run_dir=False)

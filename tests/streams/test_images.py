@@ -50,7 +50,7 @@ def test_class_order_follows_the_seed() -> None:
         for seed in range(4)
     }
     assert len(orders) == 4
-    with pytest.raises(SettingError, match="each once, got \\[1, 2\\]"):
+    with pytest.raises(SettingError, match="once, got \\[1, 2\\]"):
         clframe.stream("split_mnist", class_order=[1, 2])
 
 
@@ -180,7 +180,7 @@ def test_a_truncated_file_is_named(small_mnist: Path) -> None:
 def test_a_truncated_gzip_file_is_named(small_mnist: Path) -> None:
     path = small_mnist / "MNIST" / "raw" / "t10k-images-idx3-ubyte.gz"
     path.write_bytes(path.read_bytes()[:-100])
-    with pytest.raises(DataError, match=r"t10k-images-idx3-ubyte\.gz' cannot be read"):
+    with pytest.raises(DataError, match=r"cannot read data file '.*t10k-images-idx3-ubyte\.gz'"):
         clframe.stream("split_mnist", data_dir=small_mnist)
 
 
@@ -218,7 +218,7 @@ def test_cifar_is_read_from_its_official_files(tmp_path: Path, monkeypatch: Any)
         }
         (folder / file).write_bytes(pickle.dumps(content))
     (folder / "batches.meta").write_bytes(pickle.dumps({"label_names": list("abcdefghij")}))
-    with pytest.raises(DataError, match=r"cifar10 in .* cannot be read"):
+    with pytest.raises(DataError, match="cannot read cifar10 in"):
         clframe.stream("split_cifar10", data_dir=tmp_path)
     monkeypatch.setattr(torchvision.datasets.CIFAR10, "_check_integrity", lambda self: True)
     monkeypatch.setattr(torchvision.datasets.cifar, "check_integrity", lambda *a: True)

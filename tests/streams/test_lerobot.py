@@ -192,9 +192,9 @@ def old(root: Path) -> None:
         (None, ["stream.held_out=1"], "stream.held_out must be between 0 and 1"),
         (None, ["stream.max_episodes=1"], "stream.max_episodes must be"),
         (None, ["stream.by=robot"], "'by' must be one of task, dataset"),
-        (None, ["learner=sac"], "has recordings only"),
-        (spoil_stats, [], "must tell the min of the 2 numbers of 'action'"),
-        (old, [], "is a data set of LeRobot v2.1, not v3.0"),
+        (None, ["learner=sac"], "has only recordings"),
+        (spoil_stats, [], "must have the min of the 2 numbers of 'action'"),
+        (old, [], "is a LeRobot dataset v2.1, not v3.0"),
         (lambda root: (root / "meta/info.json").unlink(), [], "has no meta/info.json"),
     ],
 )
@@ -229,4 +229,4 @@ def test_data_sets_that_differ_are_refused(
     assert main([*words, f"stream.path=[{folder},{tmp_path / 'odd'}]"]) == 2
     assert "'observation.state' has the shape [1]" in capsys.readouterr().err
     assert main([*words, f"stream.path={tmp_path / 'single'}"]) == 2
-    assert "has one episode" in capsys.readouterr().err
+    assert "has only one episode" in capsys.readouterr().err

@@ -295,7 +295,7 @@ def test_absent_demonstrations_are_one_sentence(
         "libero_spatial", data_dir=tmp_path, demonstrations=str(tmp_path / "mine")
     )
     with pytest.raises(
-        DataError, match=r"holds 1 demonstrations, but stream.num_demos=50 are wanted"
+        DataError, match=r"holds 1 demonstrations, but stream.num_demos=50 are needed"
     ):
         _ = stream.experiences[0].data
 

@@ -286,7 +286,7 @@ def test_a_runs_own_scenario_info_describes_it(tmp_path: Path) -> None:
         ("- {type: train, regimes: [{task: task0_x}]}", "no regime is named 'x' ('task0_x')"),
         ("- {type: train, regimes: [{task: task0, params: {size: 5}}]}", "parameter 'size'"),
         ("- {type: test, regimes: [{task: task0}]}", "has no training block"),
-        ("{order: condensed, blocks: [{type: train}]}", "so 'order' has no effect; leave it"),
+        ("{order: condensed, blocks: [{type: train}]}", "so 'order' has no effect; remove it"),
     ],
 )
 def test_a_bad_file_is_one_sentence(tmp_path: Path, text: str | None, sentence: str) -> None:
@@ -327,7 +327,7 @@ def test_bad_settings_are_one_sentence(settings: dict[str, Any], sentence: str) 
 def test_a_setting_may_not_be_in_both_places(tmp_path: Path) -> None:
     file = tmp_path / "a.yaml"
     file.write_text("order: condensed")
-    with pytest.raises(ClframeError, match="sets 'order' and so does the command line"):
+    with pytest.raises(ClframeError, match="and the command line both set 'order'"):
         clframe.stream("scenario", scenario_file=str(file), order="permuted")
 
 
@@ -342,7 +342,7 @@ def test_regimes_need_images(tmp_path: Path) -> None:
     )
     stream = clframe.stream("scenario", base="blobs", plugin_path=[file])
     assert len(stream) == 6
-    with pytest.raises(ClframeError, match=r"brightness can change images only.*shape \(8,\)"):
+    with pytest.raises(ClframeError, match=r"brightness can only change images.*shape \(8,\)"):
         clframe.stream("scenario", base="blobs", plugin_path=[file], regimes=[DARK])
 
 

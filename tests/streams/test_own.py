@@ -109,7 +109,7 @@ def test_bad_images_are_named_counted_and_left_out_on_request(
 ) -> None:
     (images / "bee" / "3.png").write_bytes(b"not an image")
     stream = clframe.stream("folder", path=str(images))
-    with pytest.raises(DataError, match=r"1 of 40 images cannot be read: '.*bee/3\.png'"):
+    with pytest.raises(DataError, match=r"cannot read 1 of 40 images: '.*bee/3\.png'"):
         stream.experiences[1].data.gather(torch.arange(1))
     stream = clframe.stream("folder", path=str(images), on_bad="skip")
     assert sum(len(e.data) for e in stream) + sum(len(t.data) for t in stream.tasks) == 39
@@ -220,7 +220,7 @@ def test_bad_input_is_one_sentence_on_the_command_line(
     (images / "bee" / "3.png").write_bytes(b"not an image")
     (images / "cat" / "0.png").write_bytes(b"")
     message = says("stream=folder", f"stream.path={images}")
-    assert "2 of 40 images cannot be read: " in message
+    assert "cannot read 2 of 40 images: " in message
     assert "bee/3.png" in message
     assert "stream.on_bad=skip" in message
     for animal in ANIMALS[:3]:

@@ -239,7 +239,7 @@ def test_what_is_missing_is_said(name: str, tmp_path: Path) -> None:
     assert f"is not in '{tmp_path}" in message
     assert "put " in message
     assert f"clframe data check {name} DIR" in message
-    with pytest.raises(DataError, match=r"lacks .*: put "):
+    with pytest.raises(DataError, match=r"lacks .*; put "):
         clframe.stream(name, path=str(tmp_path))
 
 
@@ -281,18 +281,23 @@ def test_data_check_finds_what_is_wrong(tmp_path: Path, capsys: pytest.CaptureFi
     words = ["fit", "stream=cub200", f"stream.path={tmp_path}", "stream.size=6", "max_steps=1"]
     words += ["stream.n_experiences=3", "logger=none", f"run_dir={tmp_path / 'run'}"]
     assert main(words) == 2
-    assert "cannot be read" in capsys.readouterr().err
+    assert "cannot read" in capsys.readouterr().err
     assert main([*words, "stream.on_bad=skip"]) == 0
     assert "left out 2 of 18 images" in capsys.readouterr().err
 
 
 BAD: list[tuple[str, str, str, str]] = [
     ("cub200", "train_test_split.txt", "1 1\n", "image 2 of"),
-    ("cub200", "image_class_labels.txt", "1 2 3\n", "line 1: two words should be there"),
-    ("domainnet", "real_train.txt", "zebra.jpg 0\n", "should be DOMAIN/CLASS/image"),
-    ("tiny_imagenet", "val/val_annotations.txt", "val_0.JPEG n99\n", "line 1: an image and"),
+    ("cub200", "image_class_labels.txt", "1 2 3\n", "line 1: expected two words"),
+    ("domainnet", "real_train.txt", "zebra.jpg 0\n", "must be DOMAIN/CLASS/image"),
+    (
+        "tiny_imagenet",
+        "val/val_annotations.txt",
+        "val_0.JPEG n99\n",
+        "line 1: expected an image and",
+    ),
     ("clear10", "train/labeled_metadata.json", "[]", "should hold a JSON object"),
-    ("imagenet_r", "misplaced.jpg", "", "should be in a folder named after its class"),
+    ("imagenet_r", "misplaced.jpg", "", "must be in a folder named after its class"),
 ]
 
 

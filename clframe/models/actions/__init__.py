@@ -1,1 +1,1 @@
-"""Heads of policies that imitate: what outputs mean, how they are learned, and how one acts."""
+"""Heads of imitation policies: outputs, losses, and acting."""

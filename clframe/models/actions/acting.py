@@ -1,4 +1,4 @@
-"""A policy whose outputs a decoder turns into losses and actions."""
+"""A policy whose outputs a decoder converts to losses and actions."""
 
 from __future__ import annotations
 
@@ -15,38 +15,38 @@ from clframe.models.actions.decoder import ActionDecoder
 
 
 class Acting(Policy, nn.Module):
-    """Mixed into policies with a head for actions: the loss, and acting with a memory of chunks."""
+    """A mixin for policies with a head for actions: the loss, and acting with chunks."""
 
     decoder: ActionDecoder
     chunks: ChunkQueue | None = None
-    """What was predicted before, while the policy acts."""
+    """Earlier predictions, while the policy acts."""
 
     @property
     def acts(self) -> dict[str, Any]:
-        """How it acts, for the results."""
+        """A description of how the policy acts, for the results."""
         return self.decoder.acts
 
     @property
     def steers(self) -> bool:
-        """Whether outputs only steer further layers: to keep them is not to keep actions."""
+        """Whether outputs only condition further layers, so that stored outputs hold no actions."""
         return self.decoder.settings.head == "flow"
 
     def action_loss(self, outputs: Tensor, actions: Tensor) -> Tensor:
-        """The loss of demonstrated actions, mean over samples and steps."""
+        """Return the loss of demonstrated actions, mean over samples and steps."""
         return self.decoder.loss(outputs, actions)
 
     def action_of(self, outputs: Tensor, generator: torch.Generator) -> Tensor:
-        """The actions to do now."""
+        """Return the next actions."""
         chunks = self.decoder.act(outputs, generator)
         return chunks[:, 0] if self.chunks is None else self.chunks.step(chunks)
 
     def single_gaussian(self, outputs: Tensor) -> tuple[Tensor, Tensor] | None:
-        """For the exact Fisher information; see :mod:`clframe.plugins._fisher`."""
+        """Return the Gaussian for exact Fisher information; see :mod:`clframe.plugins._fisher`."""
         return self.decoder.single_gaussian(outputs)
 
     @contextlib.contextmanager
     def acting(self) -> Iterator[None]:
-        """Remember from one call to the next, each of which brings one step."""
+        """Remember from one call to the next in this context; each call has one step."""
         settings = self.decoder.settings
         if settings.chunk > 1:
             self.chunks = ChunkQueue(settings.chunk, settings.execute, settings.ensemble)
@@ -56,6 +56,6 @@ class Acting(Policy, nn.Module):
             self.chunks = None
 
     def reset(self, begun: Tensor) -> None:
-        """Forget the episodes of those rows that begin a new one."""
+        """Forget the episodes of the rows that begin a new one."""
         if self.chunks is not None:
             self.chunks.forget(begun)

@@ -14,32 +14,32 @@ Rule: TypeAlias = Literal["mode_mean", "draw", "draw_mode"]
 
 @dataclass(frozen=True)
 class ActionSettings:
-    """How actions are learned and done.
+    """How actions are learned and executed.
 
     Args:
         head: ``mse``, ``l1``: the outputs are the action, learned by the squared or the absolute
             error. ``gmm``: a mixture of Gaussians, learned by its likelihood. ``flow``: a flow that
             carries noise to actions (Lipman et al., 2023).
-        modes: ``gmm``: Gaussians of the mixture.
-        act: ``gmm``: do the most likely mode's mean (``mode_mean``), draw an action (``draw``, as
-            LIBERO does), or draw a mode and do its mean (``draw_mode``: robomimic's evaluation with
-            low noise). None: ``draw`` of LIBERO's policies, ``mode_mean`` of others.
-        least_deviation: ``gmm``: added to the Gaussians' deviations. More than LIBERO's 1e-4
-            (0.03, say) lets a short training attend to all numbers of an action, not to those that
+        modes: ``gmm``: Number of Gaussians in the mixture.
+        act: ``gmm``: use the most likely mode's mean (``mode_mean``), sample an action (``draw``,
+            as LIBERO does), or sample a mode and use its mean (``draw_mode``: robomimic's
+            evaluation with low noise). None: ``draw`` for LIBERO's policies, ``mode_mean`` for
+            others.
+        least_deviation: ``gmm``: added to the Gaussians' deviations. With more than LIBERO's 1e-4
+            (such as 0.03), a short training learns all numbers of an action, not only those that
             hardly vary.
-        most_deviation: ``gmm``: upper bound of the deviations, None for none. With one (0.1, say) a
-            wide Gaussian cannot stand for two ways of doing a task, between which there is none:
-            each needs a mode of its own.
+        most_deviation: ``gmm``: upper bound of the deviations, None for none. With a bound (such as
+            0.1), a wide Gaussian cannot represent two ways to do a task and everything between
+            them: each needs its own mode.
         grip: ``bernoulli``: the last number of an action is the gripper's, from -1 (open) to 1
-            (closed), and has an output of its own: the probability p of being closed, learned by
-            cross-entropy, where an opening in between is a label in between. The mean 2p - 1 is
-            done, or with ``act=draw`` a draw. ``gaussian``: a number like the others.
-        chunk: Actions that are predicted at each step: this one and those that follow (Zhao et
-            al., 2023).
-        execute: Of a chunk, do so many actions before a new one is asked for; None averages what
-            all chunks say of this step.
-        ensemble: How fast the weights ``exp(-ensemble * i)`` of these averages fall, from the
-            oldest chunk (i = 0) to the newest.
+            (closed), and has its own output: the probability p of being closed, learned by
+            cross-entropy, with fractional labels for partial openings. The action is the mean 2p -
+            1, or a sample with ``act=draw``. ``gaussian``: a number like the others.
+        chunk: Actions predicted at each step: this one and the following ones (Zhao et al., 2023).
+        execute: Actions of a chunk to execute before a new one is predicted; None averages all
+            chunks' predictions of this step.
+        ensemble: Decay of the weights ``exp(-ensemble * i)`` of these averages, from the oldest
+            chunk (i = 0) to the newest.
         flow_steps: ``flow``: Euler steps from noise to an action.
     """
 
@@ -68,13 +68,13 @@ class ActionSettings:
             )
         if self.execute is not None and self.execute > self.chunk:
             raise SettingError(
-                f"model.execute={self.execute} is more than a chunk has: at most "
+                f"model.execute={self.execute} exceeds the actions of a chunk; use at most "
                 f"model.chunk={self.chunk}"
             )
         if self.act is not None and self.head != "gmm" and not self._can_draw_grip:
             raise SettingError(
-                f"model.act={self.act} chooses how a mixture of Gaussians acts: it needs "
-                f"model.head=gmm, which model.head={self.head} is not (act=draw is also for "
+                f"model.act={self.act} chooses how a mixture of Gaussians acts, so it needs "
+                f"model.head=gmm instead of model.head={self.head} (act=draw also works with "
                 "model.grip=bernoulli)"
             )
 
@@ -84,28 +84,28 @@ class ActionSettings:
 
     @property
     def plain(self) -> bool:
-        """Whether outputs are one action, learned by the squared error, and nothing else."""
+        """Whether outputs are one action, learned by the squared error, without grip or chunk."""
         return self.head == "mse" and self.grip == "gaussian" and self.chunk == 1
 
     def in_words(self, rule: Rule) -> dict[str, Any]:
-        """How a policy with these settings acts, for the results.
+        """Describe how a policy with these settings acts, for the results.
 
         Args:
-            rule: What is done where ``act`` is None.
+            rule: The rule if ``act`` is None.
         """
-        words: dict[str, Any] = {"head": self.head}
+        description: dict[str, Any] = {"head": self.head}
         if self.head == "gmm":
-            words |= {"modes": self.modes, "act": self.act or rule}
+            description |= {"modes": self.modes, "act": self.act or rule}
         if self.head == "flow":
-            words["flow_steps"] = self.flow_steps
+            description["flow_steps"] = self.flow_steps
         if self.grip == "bernoulli":
-            words["grip"] = "drawn" if self.act == "draw" else "mean"
+            description["grip"] = "drawn" if self.act == "draw" else "mean"
         if self.chunk > 1:
-            words["chunk"] = self.chunk
-            words |= (
+            description["chunk"] = self.chunk
+            description |= (
                 {"ensemble": self.ensemble} if self.execute is None else {"execute": self.execute}
             )
-        return words
+        return description
 
 
 MIXTURE = ActionSettings()

@@ -1,4 +1,4 @@
-"""Actions as a mixture of diagonal Gaussians, as the policies of LIBERO have them."""
+"""Actions as a mixture of diagonal Gaussians, as in LIBERO's policies."""
 
 from __future__ import annotations
 
@@ -12,17 +12,16 @@ from clframe.models.actions.head_settings import Rule
 
 
 class GaussianMixture(nn.Module):
-    """What outputs of ``modes * (2 * numbers + 1)`` numbers mean: loss and way of acting.
+    """The loss and the way of acting for outputs of ``modes * (2 * numbers + 1)`` numbers.
 
     Outputs are, in this order, the means before tanh, the deviations before softplus (to which
-    ``least_deviation`` is added; before a sigmoid between both bounds where there is an upper one)
-    and the logits of the modes. Leading dimensions are samples, and
-    steps where a policy answers at every step of a sequence. A mode of a chunk is one way of going
-    on through all of its steps.
+    ``least_deviation`` is added; with an upper bound, before a sigmoid between both bounds) and the
+    logits of the modes. Leading dimensions are samples and, for a policy that predicts at every
+    step of a sequence, steps. A mode of a chunk is one way to continue through all of its steps.
 
     Args:
-        numbers: Of an action, or of a chunk of them.
-        modes: Gaussians of the mixture.
+        numbers: Numbers in an action or a chunk.
+        modes: Number of Gaussians in the mixture.
         least_deviation: Added to all deviations.
         rule: How to act.
         most_deviation: Upper bound of all deviations; None for none.
@@ -43,7 +42,7 @@ class GaussianMixture(nn.Module):
         self.sizes = (modes * numbers, modes * numbers, modes)
 
     def mixture(self, outputs: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Means and deviations ``[..., modes, numbers]`` and the modes' log-probabilities."""
+        """Return means and deviations ``[..., modes, numbers]`` and modes' log-probabilities."""
         means, deviations, logits = outputs.split(self.sizes, -1)
         shape = (self.modes, self.numbers)
         spread = self._spread(deviations.unflatten(-1, shape))
@@ -57,16 +56,16 @@ class GaussianMixture(nn.Module):
         )
 
     def losses(self, outputs: Tensor, actions: Tensor, there: Tensor | None) -> Tensor:
-        """The negative log-likelihood of each sample; ``there`` is 0 where a number is padding."""
+        """Return each sample's negative log-likelihood; ``there`` is 0 for padding."""
         means, deviations, modes = self.mixture(outputs)
-        apart = (actions.unsqueeze(-2) - means) / deviations
-        of_number = -0.5 * apart.square() - deviations.log() - 0.5 * math.log(2 * math.pi)
+        difference = (actions.unsqueeze(-2) - means) / deviations
+        of_number = -0.5 * difference.square() - deviations.log() - 0.5 * math.log(2 * math.pi)
         if there is not None:
             of_number = of_number * there.unsqueeze(-2)
         return -(modes + of_number.sum(-1)).logsumexp(-1)
 
     def act(self, outputs: Tensor, generator: torch.Generator) -> Tensor:
-        """The most likely mode's mean, a draw, or the mean of a mode that is drawn."""
+        """Return the most likely mode's mean, a sample, or the mean of a sampled mode."""
         means, deviations, modes = self.mixture(outputs)
         if self.rule == "mode_mean":
             chosen = modes.argmax(1)

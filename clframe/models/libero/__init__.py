@@ -1,8 +1,8 @@
 """The three policies of LIBERO: ResNet-RNN, ResNet-T and ViT-T.
 
 Liu et al., LIBERO: Benchmarking knowledge transfer for lifelong robot learning, 2023, section 4.2
-and appendix A. Each sees the images of all cameras, the parts of the robot's state and the
-instruction, over a window of steps, and answers with a mixture of Gaussians over actions.
+and appendix A. Each reads the images of all cameras, the parts of the robot's state and the
+instruction over a window of steps, and outputs a mixture of Gaussians over actions.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ class Size:
     """Widths and depths of all parts.
 
     Args:
-        channels: Of the ResNet's first stage, and of the convolution before patches.
+        channels: Channels of the ResNet's first stage, and of the convolution before patches.
         points: Maps of the spatial softmax.
-        token: Width of what stands for an image, a part of the state or the instruction.
-        text: Numbers that stand for the instruction in ResNet-RNN.
+        token: Width of the vector of an image, a part of the state or the instruction.
+        text: Numbers that represent the instruction in ResNet-RNN.
         recurrent: Width of each of the LSTM's two layers.
         temporal: Layers, heads, head size and perceptron of the transformer over time.
         patch: Width of a patch's vector.
-        spatial: The same of the transformer over patches.
+        spatial: The same for the transformer over patches.
         head: Width of the head's layers.
     """
 
@@ -67,7 +67,7 @@ class Size:
 
 SIZES: dict[str, Size] = {
     "paper": Size(64, 32, 64, 32, 1024, (4, 6, 64, 256), 128, (7, 8, 120, 256), 1024),
-    # For a CPU and images of 64 pixels: a fortieth of the arithmetic.
+    # For a CPU and images of 64 pixels: a fortieth of the operations.
     "small": Size(16, 32, 64, 32, 256, (2, 4, 16, 128), 64, (2, 4, 16, 128), 256),
 }
 
@@ -90,30 +90,30 @@ def libero_policy(
     weights: str | None = None,
     data_dir: Path | None = None,
 ) -> SequencePolicy:
-    """One of LIBERO's policies, for the cameras, the state and the instructions of a stream.
+    """One of LIBERO's policies, for a stream's cameras, state and instructions.
 
     Args:
         name: ``resnet_rnn``, ``resnet_t`` or ``vit_t``.
-        stream: Of a robot that sees images.
-        n_outputs: Numbers of an action.
-        size: ``paper``, or ``small`` for learning on a CPU.
-        window: Steps of a sequence in training; as many the transformers look back over while
-            acting. (ResNet-RNN then remembers all of the episode.)
-        actions: The head: how actions are learned and done.
-        color: How far colors of training images change; 0 leaves them.
-        shift: Pixels by which training images move each way; 0 leaves them.
-        encoder: ``trained`` with the policy, or ``frozen``: a small network that was trained to
-            say where things are on the table. Then each frame is encoded once and a training step
-            is many times faster (resnet_rnn and resnet_t, images of 64 pixels).
-        views: Views of each frame that a frozen encoder encodes: as it is, then changed ones.
-        stem: What the ResNets begin with: ``resnet`` as it is, or ``patch``, which is faster.
-        feature_dropout: Share of a frozen encoder's features that is left out in training; None
-            for 0.3.
+        stream: A stream of a robot that sees images.
+        n_outputs: Numbers in an action.
+        size: ``paper``, or ``small`` for training on a CPU.
+        window: Steps of a sequence in training; also the steps that transformers look back over
+            while acting. (ResNet-RNN remembers the whole episode.)
+        actions: The head: how actions are learned and executed.
+        color: How far colors of training images change; 0 does not change them.
+        shift: Largest shift of training images in pixels; 0 does not shift them.
+        encoder: ``trained`` with the policy, or ``frozen``: a small network trained to locate
+            objects on the table. Each frame is then encoded once, and a training step is many times
+            faster (resnet_rnn and resnet_t, images of 64 pixels).
+        views: Views of each frame for a frozen encoder: the original, then augmented ones.
+        stem: The first layers of the ResNets: ``resnet`` for the usual ones, or ``patch``, which is
+            faster.
+        feature_dropout: Dropout of a frozen encoder's features in training; None for 0.3.
         state_noise: Deviation of noise on the robot's normalized state in training.
-        readout: What the transformers' head reads of a step: its ``first`` token, as in LIBERO
-            (None), or ``all`` of them, the parts of the robot's state among them.
-        weights: The frozen encoder's file; None is the one that is shipped.
-        data_dir: The data folder; features are kept in its folder ``features``.
+        readout: Tokens of a step that the transformers' head reads: the ``first``, as in LIBERO
+            (None), or ``all`` of them, including the parts of the robot's state.
+        weights: The frozen encoder's file; None is the shipped one.
+        data_dir: The data folder; its folder ``features`` caches features.
     """
     at_least(window, 1, "model.window")
     at_least(color, 0, "model.color")
@@ -122,12 +122,12 @@ def libero_policy(
     layout = _layout(name, stream)
     sizes = SIZES[size]
     cameras, states = len(layout.images), list(layout.states.values())
-    n_condition = max(1, layout.task)  # a constant where nothing tells the task
+    n_condition = max(1, layout.task)  # a constant if nothing identifies the task
     image_encoder: nn.Module
     if name == "vit_t":
         if stem != "resnet":
             raise SettingError("model.stem is for ResNets, resnet_rnn and resnet_t")
-        seen = 1  # of all cameras together
+        n_vectors = 1  # of all cameras together
         over_patches = Transformer(sizes.patch, *sizes.spatial)
         image_encoder = ViTEncoder(
             cameras,
@@ -139,7 +139,7 @@ def libero_policy(
             sizes.token,
         )
     else:
-        seen = cameras
+        n_vectors = cameras
         image_encoder = FiLMResNetEncoder(
             cameras, n_condition, sizes.channels, sizes.points, sizes.token, stem
         )
@@ -160,7 +160,7 @@ def libero_policy(
     if name == "resnet_rnn":
         if readout is not None:
             raise SettingError("model.readout is for transformers, resnet_t and vit_t")
-        numbers = seen * sizes.token + sum(states) + sizes.text
+        numbers = n_vectors * sizes.token + sum(states) + sizes.text
         body = Body(
             ConcatEncoder(reader, n_condition, sizes.text),
             TemporalLSTM(numbers, sizes.recurrent, 2),
@@ -171,7 +171,7 @@ def libero_policy(
             TokenEncoder(reader, n_condition, states, sizes.token),
             TemporalTransformer(Transformer(sizes.token, *sizes.temporal), readout or "first"),
         )
-        n_tokens = 1 + len(states) + seen if readout == "all" else 1
+        n_tokens = 1 + len(states) + n_vectors if readout == "all" else 1
         n_hidden = n_tokens * sizes.token
     decoder = ActionDecoder(actions, n_outputs, "draw")
     head = PerceptronHead(n_hidden, sizes.head, decoder.sizes)
@@ -183,7 +183,7 @@ def _frozen_encoder(
 ) -> FrozenEncoder:
     if name == "vit_t":
         raise SettingError(
-            "model 'vit_t' has no use for a frozen encoder, which gives no patches: choose resnet_t"
+            "model 'vit_t' cannot use a frozen encoder, which has no patches; choose resnet_t"
         )
     folder = None if data_dir is None else Path(data_dir) / "features" / "keypoints"
     return FrozenEncoder(Path(weights) if weights else WEIGHTS, views, augment, folder)
@@ -196,17 +196,17 @@ def _share(dropout: float) -> float:
 
 
 def _layout(name: str, stream: Stream) -> ObservationLayout:
-    """What the stream's sequences are made of, if the policy can take it."""
+    """Return the layout of the stream's sequences, if the policy can read it."""
     if not isinstance(stream, RobotStream):
         raise SettingError(
             f"model '{name}' needs robot observations, which stream '{stream.name}' does not "
-            "provide: choose a robot stream such as tabletop_goal"
+            "provide; choose a robot stream such as tabletop_goal"
         )
     layout = stream.layout
     if not layout.images:
         raise SettingError(
-            f"model '{name}' needs images, and stream '{stream.name}' gives none as it is set: "
-            "name its cameras (stream.cameras=[agentview,wrist], or stream.camera=corner of "
+            f"model '{name}' needs images, but stream '{stream.name}' is set to provide none; set "
+            "its cameras (stream.cameras=[agentview,wrist], or stream.camera=corner for "
             "Meta-World), or choose model=policy"
         )
     if layout.side < PATCH or (name == "vit_t" and layout.side % PATCH):
@@ -227,6 +227,6 @@ SUMMARIES: dict[PolicyName, str] = {
 
 @hookimpl
 def register(registry: Registry) -> None:
-    """Add the models."""
+    """Register the models."""
     for name, summary in SUMMARIES.items():
         registry.add("model", name, partial(libero_policy, name), summary)

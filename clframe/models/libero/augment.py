@@ -1,4 +1,4 @@
-"""LIBERO's changes of images in training: other colors, and a shift by a few pixels."""
+"""LIBERO's image augmentation: color jitter, and a shift by a few pixels."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 _CHANCE = 0.9
-"""How often colors are changed."""
+"""Probability of color jitter."""
 
 
 class Augment(nn.Module):
-    """Changes the images of a sample alike, through all its steps and cameras; in training only.
+    """Augments the images of a sample equally in all steps and cameras, only in training.
 
     Args:
-        color: How far brightness, contrast, saturation and hue may change; 0 leaves them.
-        shift: Pixels by which an image may be moved each way, its border repeated; 0 for none.
+        color: Range of brightness, contrast, saturation and hue; 0 does not change them.
+        shift: Largest shift in pixels, with a repeated border; 0 for none.
     """
 
     def __init__(self, color: float, shift: int) -> None:
@@ -30,7 +30,7 @@ class Augment(nn.Module):
             self.jitter = ColorJitter(color, color, color, min(color, 0.5))
 
     def forward(self, images: Sequence[Tensor]) -> list[Tensor]:
-        """Images ``[n, steps, 3, h, w]`` in 0..1 of each camera."""
+        """Augment each camera's images ``[n, steps, 3, h, w]`` in 0..1."""
         if not self.training:
             return list(images)
         views = list(images)
@@ -58,7 +58,7 @@ class Augment(nn.Module):
         ]
 
     def _widened(self, view: Tensor) -> Tensor:
-        """The images with their border repeated outwards."""
+        """Return the images with their border repeated outwards."""
         wide = functional.pad(view.flatten(0, 1), [self.shift] * 4, mode="replicate")
         shifted: Tensor = wide.unflatten(0, view.shape[:2])
         return shifted

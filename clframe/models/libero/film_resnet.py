@@ -1,4 +1,4 @@
-"""A ResNet that an instruction modulates, and what it sees as points of the image."""
+"""A ResNet that an instruction modulates; its output is points of the image."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ Stem: TypeAlias = Literal["resnet", "patch"]
 
 
 class FiLM(nn.Module):
-    """Scales and shifts channels by what a vector says (Perez et al., FiLM, 2018).
+    """Scales and shifts channels as a linear function of a vector (Perez et al., ``FiLM``, 2018).
 
     ``h <- (1 + gamma) h + beta`` with ``(beta, gamma)`` linear in the vector, as in LIBERO.
 
     Args:
         n_condition: Length of the vector.
-        channels: Of the maps.
+        channels: Channels of the maps.
     """
 
     def __init__(self, n_condition: int, channels: int) -> None:
@@ -33,11 +33,11 @@ class FiLM(nn.Module):
 
 
 class SpatialSoftmax(nn.Module):
-    """Each map becomes the mean place of its mass: x and y in -1..1 (Finn et al., 2016).
+    """Converts each map to the mean position of its mass: x, y in -1..1 (Finn et al., 2016).
 
     Args:
-        channels: Of the maps.
-        points: How many places.
+        channels: Channels of the maps.
+        points: Number of positions.
     """
 
     def __init__(self, channels: int, points: int) -> None:
@@ -45,7 +45,7 @@ class SpatialSoftmax(nn.Module):
         self.maps = nn.Conv2d(channels, points, 1)
 
     def forward(self, maps: Tensor) -> Tensor:
-        """``[n, channels, h, w]`` to ``[n, 2 * points]``."""
+        """Convert ``[n, channels, h, w]`` to ``[n, 2 * points]``."""
         maps = self.maps(maps)
         height, width = maps.shape[-2:]
         mass = maps.flatten(2).softmax(2).unflatten(2, (height, width))
@@ -56,12 +56,12 @@ class SpatialSoftmax(nn.Module):
 
 
 def make_stem(kind: Stem, width: int) -> nn.Sequential:
-    """From images to maps of a quarter of their side.
+    """Return layers from images to maps of a quarter of their side.
 
     Args:
-        kind: ``resnet`` is ResNet's own, a convolution over 7 pixels and a maximum over 3, each in
-            steps of 2. ``patch`` is one convolution over patches of 4 pixels, as ConvNeXt has (Liu
-            et al., 2022): a tenth of the arithmetic.
+        kind: ``resnet`` is ResNet's stem, a convolution over 7 pixels and a maximum over 3, each
+            with stride 2. ``patch`` is one convolution over patches of 4 pixels, as in ConvNeXt
+            (Liu et al., 2022): a tenth of the operations.
         width: Channels of the maps.
     """
     if kind == "patch":
@@ -77,25 +77,25 @@ def make_stem(kind: Stem, width: int) -> nn.Sequential:
 
 
 class FiLMResNet(nn.Module):
-    """ResNet-18 up to its second stage, FiLM after each block, then points and a vector.
+    """ResNet-18 up to its second stage, ``FiLM`` after each block, then points and a vector.
 
     Args:
         n_condition: Length of the instruction's vector.
         width: Channels of the first stage; 64 in ResNet-18.
         points: Maps of the spatial softmax.
         n_outputs: Length of the vector.
-        stem: What comes before the blocks; see :func:`make_stem`.
+        stem: The layers before the blocks; see :func:`make_stem`.
     """
 
     def __init__(
         self, n_condition: int, width: int, points: int, n_outputs: int, stem: Stem = "resnet"
     ) -> None:
         super().__init__()
-        # Here: torchvision takes a moment to import and most runs do without it.
+        # Imported here, because torchvision is slow to import and most runs do not need it.
         from torchvision.models.resnet import BasicBlock
 
         self.stem = make_stem(stem, width)
-        # Faster on the CPUs that were tried; ResNet's own stem stays as it was.
+        # Faster on the CPUs we tested; ResNet's own stem stays unchanged.
         self.channels_last = stem == "patch"
         narrow = nn.Sequential(
             nn.Conv2d(width, 2 * width, 1, 2, bias=False), nn.BatchNorm2d(2 * width)
@@ -118,26 +118,26 @@ class FiLMResNet(nn.Module):
                 nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
 
     def forward(self, images: Tensor, condition: Tensor) -> Tensor:
-        """Images ``[n, 3, h, w]`` in 0..1 and a vector for each, to ``[n, n_outputs]``."""
+        """Encode images ``[n, 3, h, w]`` in 0..1, with a vector for each, as ``[n, n_outputs]``."""
         if self.channels_last:
             images = images.contiguous(memory_format=torch.channels_last)
         maps = self.stem(images)
         for block, film in zip(self.blocks, self.films, strict=True):
             maps = film(block(maps), condition)
-        seen: Tensor = self.project(self.points(maps))
-        return seen
+        features: Tensor = self.project(self.points(maps))
+        return features
 
 
 class FiLMResNetEncoder(nn.Module):
-    """A modulated ResNet for each camera: one vector from each.
+    """A modulated ResNet for each camera, with one output vector each.
 
     Args:
-        cameras: How many.
+        cameras: Number of cameras.
         n_condition: Length of the instruction's vector.
         width: Channels of the first stage.
         points: Maps of the spatial softmax.
         n_outputs: Length of a vector.
-        stem: What comes before the blocks.
+        stem: The layers before the blocks.
     """
 
     def __init__(
@@ -155,6 +155,6 @@ class FiLMResNetEncoder(nn.Module):
         )
 
     def forward(self, images: Sequence[Tensor], condition: Tensor) -> list[Tensor]:
-        """One image ``[n, 3, h, w]`` for each camera, and a vector per row, to vectors."""
+        """Encode one image ``[n, 3, h, w]`` per camera, with a vector per row, as vectors."""
         pairs = zip(self.encoders, images, strict=True)
         return [encoder(image, condition) for encoder, image in pairs]

@@ -1,7 +1,7 @@
-"""Images through a frozen encoder: each frame is encoded once, and training sees features only.
+"""Images through a frozen encoder: each frame is encoded once, and training reads features.
 
-As :mod:`clframe.models.frozen` does for images. Some changed views of every frame are encoded as
-well (moved, other colors), of which training draws one a sequence, so that augmentation survives.
+This is like :mod:`clframe.models.frozen` for sequences. Several augmented views of every frame
+(shifted, other colors) are encoded too, and training draws one per sequence.
 """
 
 from __future__ import annotations
@@ -25,24 +25,24 @@ from clframe.utils import files
 from clframe.utils.progress import ProgressMeter
 
 WEIGHTS = Path(__file__).parent / "data" / "tabletop_keypoints.npz"
-"""The encoder that is shipped; ``scripts/train_tabletop_encoder.py`` made it."""
+"""The shipped encoder, made by ``scripts/train_tabletop_encoder.py``."""
 _CHUNK = 128
-"""Images that go through the encoder at a time."""
+"""Images per call of the encoder."""
 _LEAST_SPREAD = 0.02
-"""Added to the deviation of each feature: what never moves in the first task may move later."""
+"""Added to each feature's deviation: a constant feature of the first task may change later."""
 _CLIP = 5.0
 
 
 class FrozenEncoder:
-    """An encoder that never changes, and the features it gave, kept on disk.
+    """A frozen encoder, and a cache of its features on disk.
 
-    Not a module: it is not trained, saved in checkpoints or copied with teachers.
+    It is not a module: it is not trained, saved in checkpoints or copied with teachers.
 
     Args:
-        weights: The file of its weights.
-        views: How many views of each frame are encoded: itself, then changed ones.
-        augment: Changes views.
-        folder: Where features are kept; None keeps none.
+        weights: The file of weights.
+        views: Encoded views of each frame: the original, then augmented ones.
+        augment: Makes the augmented views.
+        folder: The folder of the cache; None does not cache.
     """
 
     def __init__(self, weights: Path, views: int, augment: Augment, folder: Path | None) -> None:
@@ -57,14 +57,14 @@ class FrozenEncoder:
 
     @torch.no_grad()
     def __call__(self, images: Tensor) -> Tensor:
-        """Images ``[..., 3, side, side]`` as bytes to vectors ``[..., width]``."""
+        """Encode byte images ``[..., 3, side, side]`` as vectors ``[..., width]``."""
         self.net.to(images.device)
         flat = images.flatten(0, -4).to(torch.float32) / 255.0
         features: Tensor = self.net.features(flat).unflatten(0, images.shape[:-3])
         return features
 
     def encode(self, images: Tensor, what: str, device: torch.device) -> Tensor:
-        """All views of stored frames ``[n, side, side, 3]``: ``[n, views, width]`` in halves."""
+        """Encode all views of frames ``[n, side, side, 3]``: ``[n, views, width]`` in float16."""
         path = None if self.folder is None else self.folder / f"{self._key(images)}.npy"
         features = None if path is None else self._read(path, len(images))
         if features is None:
@@ -77,28 +77,28 @@ class FrozenEncoder:
         return features
 
     @torch.no_grad()
-    def _compute(self, images: Tensor, what: str, device: torch.device) -> Tensor:
+    def _compute(self, images: Tensor, name: str, device: torch.device) -> Tensor:
         self.net.to(device)
-        made = torch.empty(len(images), self.views, self.width, dtype=torch.float16)
-        with ProgressMeter(f"features {what}", len(images), "frames") as meter:
+        features = torch.empty(len(images), self.views, self.width, dtype=torch.float16)
+        with ProgressMeter(f"features {name}", len(images), "frames") as meter:
             for first in range(0, len(images), _CHUNK):
                 chunk = images[first : first + _CHUNK].to(device)
                 chunk = chunk.permute(0, 3, 1, 2).to(torch.float32) / 255.0
                 for view in range(self.views):
                     changed = self._changed(chunk, view) if view else chunk
-                    made[first : first + len(chunk), view] = self.net.features(changed).cpu()
+                    features[first : first + len(chunk), view] = self.net.features(changed).cpu()
                 meter.update(len(chunk))
-        return made
+        return features
 
     def _changed(self, images: Tensor, view: int) -> Tensor:
-        """The images as a view has them: all of them, of all cameras, changed alike."""
+        """Return the images of a view, with the same augmentation for all images and cameras."""
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(view)
             changed: Tensor = self.augment([images[None]])[0][0]
         return changed
 
     def _key(self, images: Tensor) -> str:
-        """Tells apart encoders, ways of changing views, and frames."""
+        """Return a key for the encoder, the augmentation and the frames."""
         jitter = None if self.augment.jitter is None else self.augment.jitter.brightness
         settings = f"{self.digest} {self.views} {self.augment.shift} {jitter}"
         key = hashlib.blake2b(settings.encode(), digest_size=16)
@@ -106,29 +106,29 @@ class FrozenEncoder:
         return key.hexdigest()
 
     def _read(self, path: Path, n: int) -> Tensor | None:
-        """Features kept earlier; None where there are none or the file is damaged."""
+        """Return features from the cache, or None if they are missing or damaged."""
         try:
-            kept = np.load(path, allow_pickle=False)
+            features = np.load(path, allow_pickle=False)
         except (OSError, ValueError, EOFError):
             return None
-        whole = kept.shape == (n, self.views, self.width) and kept.dtype == np.float16
-        return torch.from_numpy(kept) if whole else None
+        matches = features.shape == (n, self.views, self.width) and features.dtype == np.float16
+        return torch.from_numpy(features) if matches else None
 
 
 class FeatureReader(nn.Module):
-    """Takes a batch of sequences apart whose images are features of a frozen encoder.
+    """Reads batches of sequences whose images are features of a frozen encoder.
 
-    While acting the images are images, and are encoded here. Features are normalized by their
-    mean and deviation in the first task that is learned, and some are left out in training:
-    otherwise a policy tells its few demonstrations apart by numbers that mean nothing.
+    While acting, the inputs are images and are encoded here. Features are normalized by mean and
+    deviation of the first learned task, and dropped out in training: otherwise a policy identifies
+    its few demonstrations by irrelevant features.
 
     Args:
         states: Reads the robot's state.
-        encoder: Gives the features.
-        dropout: Share of an image's features that is left out in training.
+        encoder: Computes the features.
+        dropout: Dropout of an image's features in training.
         n_condition: Length of the instruction's vector.
         hidden: Width of the layer before a token, which the instruction modulates.
-        width: Of a token.
+        width: Width of a token.
     """
 
     def __init__(
@@ -144,13 +144,13 @@ class FeatureReader(nn.Module):
         layout = states.layout
         if layout.side != SIDE:
             raise SettingError(
-                f"model.encoder=frozen is made for images of {SIDE} pixels a side; stream.size "
-                f"is {layout.side}"
+                f"model.encoder=frozen needs images of {SIDE} pixels a side, but stream.size is "
+                f"{layout.side}"
             )
         self.layout, self.states, self.encoder = layout, states, encoder
         self.dropout = nn.Dropout(dropout)
         cameras = layout.images
-        # Known when the first task's frames have been seen; part of the policy, as weights are.
+        # Set by the first task's frames, and saved with the policy like its weights.
         shape = (len(cameras), encoder.width)
         self.center: Tensor
         self.spread: Tensor
@@ -161,22 +161,22 @@ class FeatureReader(nn.Module):
         self.inner = nn.ModuleList(nn.Linear(encoder.width, hidden) for _ in cameras)
         self.films = nn.ModuleList(FiLM(n_condition, hidden) for _ in cameras)
         self.project = nn.ModuleList(nn.Linear(hidden, width) for _ in cameras)
-        # In checkpoints instead of the encoder's weights.
+        # Saved in checkpoints instead of the encoder's weights.
         digest = torch.tensor(list(bytes.fromhex(encoder.digest)), dtype=torch.uint8)
         self.register_buffer("digest", digest)
 
     def _load_from_state_dict(self, state: Any, prefix: str, *rest: Any) -> None:
-        kept = state.get(f"{prefix}digest")
-        if kept is not None and bytes(kept.tolist()).hex() != self.encoder.digest:
+        digest = state.get(f"{prefix}digest")
+        if digest is not None and bytes(digest.tolist()).hex() != self.encoder.digest:
             raise SettingError(
                 "the policy was trained on features of another frozen encoder "
-                f"({bytes(kept.tolist()).hex()}) than the one given ({self.encoder.digest}): "
-                "give its file in model.weights"
+                f"({bytes(digest.tolist()).hex()}) than this one ({self.encoder.digest}); set "
+                "model.weights to its file"
             )
         super()._load_from_state_dict(state, prefix, *rest)
 
     def encode_frames(self, device: torch.device, images: Tensor, camera: str, task: int) -> Tensor:
-        """Features of the frames of a task's demonstrations, which are encoded once."""
+        """Return the features of a task's frames, which are encoded once."""
         features = self.encoder.encode(images, f"{camera} of task {task}", device)
         row = self.layout.images.index(camera)
         if not self.known[row]:
@@ -187,16 +187,16 @@ class FeatureReader(nn.Module):
         return features
 
     def forward(self, x: dict[str, Tensor]) -> Parts:
-        """The parts of a batch."""
+        """Return the parts of a batch."""
         features = self._normalized(self._views([x[name] for name in self.layout.images]))
-        nothing = features[0].new_ones(len(features[0]), 1)
-        condition = x[TASK] if self.layout.task else nothing
-        seen = []
+        constant = features[0].new_ones(len(features[0]), 1)
+        condition = x[TASK] if self.layout.task else constant
+        tokens = []
         layers = zip(features, self.inner, self.films, self.project, strict=True)
         for vectors, inner, film, project in layers:
             hidden = film(inner(self.dropout(vectors)).relu().transpose(1, 2)[..., None], condition)
-            seen.append(project(hidden[..., 0].transpose(1, 2).relu()))
-        return Parts(condition, self.states(x), seen)
+            tokens.append(project(hidden[..., 0].transpose(1, 2).relu()))
+        return Parts(condition, self.states(x), tokens)
 
     def _normalized(self, features: list[Tensor]) -> list[Tensor]:
         return [
@@ -205,7 +205,7 @@ class FeatureReader(nn.Module):
         ]
 
     def _views(self, images: list[Tensor]) -> list[Tensor]:
-        """Features ``[n, steps, width]`` of each camera; of one view that is drawn in training."""
+        """Return each camera's features ``[n, steps, width]``, in training of a random view."""
         if images[0].dtype == torch.uint8:
             return [self.encoder(image) for image in images]
         n, views = len(images[0]), images[0].shape[2]

@@ -12,9 +12,9 @@ class PerceptronHead(nn.Module):
     """Three linear layers, the last without activation, then one for each group of outputs.
 
     Args:
-        n_inputs: Length of what is known at a step.
-        width: Of the three layers.
-        sizes: Of the groups: of a mixture its means, deviations and logits.
+        n_inputs: Length of a step's features.
+        width: Width of the three layers.
+        sizes: Sizes of the groups; for a mixture, means, deviations and logits.
     """
 
     def __init__(self, n_inputs: int, width: int, sizes: Sequence[int]) -> None:
@@ -29,6 +29,6 @@ class PerceptronHead(nn.Module):
         self.groups = nn.ModuleList(nn.Linear(width, size) for size in sizes)
 
     def forward(self, features: Tensor) -> Tensor:
-        """``[..., n_inputs]`` to all outputs, group after group."""
+        """Map ``[..., n_inputs]`` to all outputs, group after group."""
         hidden = self.layers(features)
         return torch.cat([group(hidden) for group in self.groups], -1)

@@ -1,8 +1,8 @@
-"""A small network that finds named points in an image: things, their handles, the hand.
+"""A small network that finds named points in an image: objects, their handles, the hand.
 
-Trained once on what a simulator knows of its images (``scripts/train_tabletop_encoder.py``) and
-then frozen. An image becomes a vector: for each point how surely it is seen, its place in the
-image and its depth, and after all points a summary of the whole image.
+It was trained once on a simulator's ground truth (``scripts/train_tabletop_encoder.py``) and is
+frozen. It converts an image to a vector: the visibility, position and depth of each point, then a
+summary of the whole image.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from torch.nn import functional
 from clframe.errors import DataError
 
 SIDE = 64
-"""Pixels of an image's side that the network is made for."""
+"""Side in pixels of the network's input images."""
 CELLS = 16
-"""Cells along a side of the maps: one for each 4 pixels."""
+"""Cells along a side of the maps, one for 4 pixels."""
 _EACH = 4
-"""Numbers that a point gives: seen, across, down, depth."""
+"""Numbers per point: visibility, across, down, depth."""
 
 
 class Points(NamedTuple):
-    """What is found of n points: logits of the maps, ``[b, n, cells]``, and ``[b, n]`` each."""
+    """The n points found: logits of the maps ``[b, n, cells]``, and ``[b, n]`` each."""
 
     maps: Tensor
     across: Tensor
@@ -53,10 +53,10 @@ class KeypointNet(nn.Module):
     """Patches of 4 pixels, two scales of convolutions, and a spatial softmax for each point.
 
     Args:
-        names: Of the points.
+        names: Names of the points.
         fine: Channels at 16 x 16.
         coarse: Channels at 8 x 8.
-        summary: Numbers that sum up the image.
+        summary: Length of the summary of the image.
     """
 
     def __init__(
@@ -81,17 +81,17 @@ class KeypointNet(nn.Module):
         self.maps = nn.Conv2d(fine, 3 * n, 1)
         self.summary = nn.Linear(coarse, summary)
         self.presence = nn.Linear(summary, n)
-        # Middles of the cells, in -1..1 of the image.
+        # Centers of the cells, in -1..1 of the image.
         middles = (torch.arange(CELLS) + 0.5) * 2 / CELLS - 1
         self.register_buffer("middles", middles, persistent=False)
 
     @property
     def width(self) -> int:
-        """Numbers of an image's vector."""
+        """The length of an image's vector."""
         return _EACH * len(self.names) + self.sizes[2]
 
     def forward(self, images: Tensor) -> Points:
-        """Images ``[b, 3, 64, 64]`` in 0..1 to points; x and y in -1..1, y downwards."""
+        """Find points in images ``[b, 3, 64, 64]`` in 0..1; x and y are in -1..1, y downwards."""
         fine = self.stem(images - 0.5)
         fine = (fine + self.fine(fine)).relu()
         coarse = self.narrow(fine)
@@ -113,52 +113,52 @@ class KeypointNet(nn.Module):
         )
 
     def features(self, images: Tensor) -> Tensor:
-        """Images to vectors ``[b, width]``; what is not seen gives zeros."""
-        found = self(images)
-        seen = found.seen.sigmoid()
-        places = [seen * number for number in (found.across, found.down, found.depth)]
-        return torch.cat([torch.stack([seen, *places], 2).flatten(1), found.summary], 1)
+        """Encode images as vectors ``[b, width]``; invisible points are zeros."""
+        points = self(images)
+        seen = points.seen.sigmoid()
+        coordinates = [seen * number for number in (points.across, points.down, points.depth)]
+        return torch.cat([torch.stack([seen, *coordinates], 2).flatten(1), points.summary], 1)
 
 
 def to_bytes(net: KeypointNet, note: dict[str, Any]) -> bytes:
-    """The network as a compressed NumPy archive in half precision; loading it runs no code.
+    """Return the network as a compressed float16 NumPy archive; loading it runs no code.
 
     Args:
-        net: What is kept.
-        note: How it was made, for people.
+        net: The network.
+        note: A description of its training, for readers.
     """
     arrays = {
         name: value.detach().cpu().numpy().astype(np.float16)
         for name, value in net.state_dict().items()
         if value.is_floating_point()
     }
-    made = {"names": net.names, "sizes": net.sizes, "note": note}
+    description = {"names": net.names, "sizes": net.sizes, "note": note}
     content = io.BytesIO()
-    np.savez_compressed(content, made=np.array(json.dumps(made)), **arrays)
+    np.savez_compressed(content, made=np.array(json.dumps(description)), **arrays)
     return content.getvalue()
 
 
 def read(path: Path) -> tuple[KeypointNet, str]:
-    """A network as it was kept, ready to use, and the checksum of its file.
+    """Return a stored network, ready to use, and the checksum of its file.
 
     Raises:
-        DataError: There is no such file, or it is not one of :func:`to_bytes`.
+        DataError: The file does not exist, or is not from :func:`to_bytes`.
     """
     try:
         content = path.read_bytes()
-        with np.load(io.BytesIO(content), allow_pickle=False) as kept:
-            made = json.loads(str(kept["made"]))
-            net = KeypointNet(made["names"], *made["sizes"])
+        with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
+            description = json.loads(str(arrays["made"]))
+            net = KeypointNet(description["names"], *description["sizes"])
             state = {
-                name: torch.from_numpy(kept[name].astype(np.float32))
-                for name in kept.files
+                name: torch.from_numpy(arrays[name].astype(np.float32))
+                for name in arrays.files
                 if name != "made"
             }
         missing, unknown = net.load_state_dict(state, strict=False)
-        # Only the counters of batch norms are not kept.
+        # Only the counters of batch norms are not stored.
         if unknown or any(not name.endswith("num_batches_tracked") for name in missing):
-            raise ValueError("other weights than the network has")
+            raise ValueError("its weights do not match the network")
     except (OSError, ValueError, KeyError, EOFError, RuntimeError, BadZipFile) as error:
-        raise DataError(f"'{path}' holds no network that finds points: {error}") from error
+        raise DataError(f"cannot read a keypoint network from '{path}': {error}") from error
     net.eval().requires_grad_(False)
     return net, hashlib.blake2b(content, digest_size=16).hexdigest()

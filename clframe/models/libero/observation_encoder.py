@@ -1,4 +1,4 @@
-"""How the observation of one step is encoded: images, parts of the state, the instruction."""
+"""Encode the observation of one step: images, parts of the state, the instruction."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from clframe.models.libero.augment import Augment
 
 
 class Parts(NamedTuple):
-    """What a batch of sequences is made of: ``[n, vector]``, and lists of ``[n, steps, ...]``."""
+    """The parts of a batch of sequences: ``[n, vector]``, and lists of ``[n, steps, ...]``."""
 
     condition: Tensor
     states: list[Tensor]
@@ -21,12 +21,12 @@ class Parts(NamedTuple):
 
 
 class States(nn.Module):
-    """The parts of the robot's state in a batch of sequences, blurred a little in training.
+    """The parts of the robot's state in a batch of sequences, with some noise in training.
 
-    Few demonstrations can be told apart by the last digits of the robot's pose; noise hides these.
+    The last digits of the robot's pose identify each of a few demonstrations; noise hides them.
 
     Args:
-        layout: Of the sequences.
+        layout: The layout of the sequences.
         noise: Deviation of the noise, in units of the normalized state.
     """
 
@@ -35,7 +35,7 @@ class States(nn.Module):
         self.layout, self.noise = layout, noise
 
     def forward(self, x: dict[str, Tensor]) -> list[Tensor]:
-        """``[n, steps, numbers]`` of each part."""
+        """Return ``[n, steps, numbers]`` of each part."""
         states = [x[name] for name in self.layout.states]
         if not self.training or self.noise == 0:
             return states
@@ -43,12 +43,12 @@ class States(nn.Module):
 
 
 class Reader(nn.Module):
-    """Takes a batch of sequences apart and looks at its images.
+    """Splits a batch of sequences into parts and encodes its images.
 
     Args:
         states: Reads the robot's state.
-        image_encoder: Looks at images.
-        augment: Changes them in training.
+        image_encoder: Encodes images.
+        augment: Augments images in training.
     """
 
     def __init__(self, states: States, image_encoder: nn.Module, augment: Augment) -> None:
@@ -57,25 +57,27 @@ class Reader(nn.Module):
         self.image_encoder, self.augment = image_encoder, augment
 
     def forward(self, x: dict[str, Tensor]) -> Parts:
-        """The parts of a batch."""
+        """Return the parts of a batch."""
         images = [x[name].to(torch.float32) / 255.0 for name in self.layout.images]
         n, steps = images[0].shape[:2]
         condition = x[TASK] if self.layout.task else images[0].new_ones(n, 1)
         images = self.augment(images)
-        seen = self.image_encoder(
+        encoded = self.image_encoder(
             [image.flatten(0, 1) for image in images],
             condition.repeat_interleave(steps, 0),
         )
-        return Parts(condition, self.states(x), [one.unflatten(0, (n, steps)) for one in seen])
+        return Parts(
+            condition, self.states(x), [features.unflatten(0, (n, steps)) for features in encoded]
+        )
 
 
 class ConcatEncoder(nn.Module):
-    """A step as one vector: what is seen, the state as it is, and the instruction.
+    """Encodes a step as one vector: images, the unchanged state, and the instruction.
 
     Args:
-        reader: Takes batches apart.
+        reader: Splits batches into parts.
         n_condition: Length of the instruction's vector.
-        text: Numbers that stand for the instruction.
+        text: Numbers that represent the instruction.
     """
 
     def __init__(self, reader: nn.Module, n_condition: int, text: int) -> None:
@@ -84,21 +86,21 @@ class ConcatEncoder(nn.Module):
         self.text = nn.Linear(n_condition, text)
 
     def forward(self, x: Any) -> Tensor:
-        """``[n, steps, numbers]``."""
-        condition, states, seen = self.reader(x)
-        steps = seen[0].shape[1]
+        """Return ``[n, steps, numbers]``."""
+        condition, states, images = self.reader(x)
+        steps = images[0].shape[1]
         text = self.text(condition)[:, None].expand(-1, steps, -1)
-        return torch.cat([*seen, *states, text], 2)
+        return torch.cat([*images, *states, text], 2)
 
 
 class TokenEncoder(nn.Module):
-    """A step as tokens: the instruction first, then the parts of the state, then what is seen.
+    """Encodes a step as tokens: the instruction, then the parts of the state, then images.
 
     Args:
-        reader: Takes batches apart.
+        reader: Splits batches into parts.
         n_condition: Length of the instruction's vector.
         states: Sizes of the parts of the state.
-        width: Of a token.
+        width: Width of a token.
     """
 
     def __init__(
@@ -110,8 +112,8 @@ class TokenEncoder(nn.Module):
         self.states = nn.ModuleList(nn.Linear(size, width) for size in states)
 
     def forward(self, x: Any) -> Tensor:
-        """``[n, steps, tokens, width]``."""
-        condition, states, seen = self.reader(x)
-        text = self.text(condition)[:, None].expand_as(seen[0])
+        """Return ``[n, steps, tokens, width]``."""
+        condition, states, images = self.reader(x)
+        text = self.text(condition)[:, None].expand_as(images[0])
         parts = [layer(part) for layer, part in zip(self.states, states, strict=True)]
-        return torch.stack([text, *parts, *seen], 2)
+        return torch.stack([text, *parts, *images], 2)

@@ -1,4 +1,4 @@
-"""A policy that reads sequences while it learns and remembers while it acts."""
+"""A policy that trains on sequences and has a memory while it acts."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 
 class Body(nn.Module):
-    """Everything before the head: the encoder of single steps, then what goes over time.
+    """Everything before the head: the encoder of single steps, then the temporal encoder.
 
     Args:
-        encode: Sequences to encoded steps ``[n, steps, ...]``.
-        temporal: Encoded steps to what is known at each, ``[n, steps, width]``.
+        encode: Maps sequences to encoded steps ``[n, steps, ...]``.
+        temporal: Maps encoded steps to one vector per step, ``[n, steps, width]``.
     """
 
     def __init__(self, encode: ConcatEncoder | TokenEncoder, temporal: TemporalEncoder) -> None:
@@ -35,7 +35,7 @@ class Body(nn.Module):
         self.memory: Memory | None = None
 
     def forward(self, x: Any) -> Tensor:
-        """What is known at each step; while acting, now, from this step and what is remembered."""
+        """Return one vector per step; while acting, only for the newest step."""
         encoded = self.encode(x)
         if self.memory is None:
             features: Tensor = self.temporal(encoded)
@@ -44,17 +44,17 @@ class Body(nn.Module):
 
 
 class SequencePolicy(Acting):
-    """Answers at every step of a sequence; acts step by step, remembering its episode.
+    """Predicts an action at every step of a sequence; acts step by step with a memory.
 
-    The loss is the mean over all steps of the window, each of which sees those before it, as in
-    LIBERO. (LIBERO's own recurrent policy forgets its hidden state at every step of an evaluation,
+    The loss is the mean over all steps of the window, each of which depends on the previous ones,
+    as in LIBERO. (LIBERO's recurrent policy resets its hidden state at every step of an evaluation,
     so that it acts on one observation; ours keeps it.)
 
     Args:
         features: Everything before the head.
-        head: Gives the decoder's numbers.
+        head: Computes the decoder's inputs.
         window: Steps of a sequence in training.
-        decoder: Says what the head's outputs mean.
+        decoder: Interprets the head's outputs.
     """
 
     def __init__(
@@ -66,12 +66,12 @@ class SequencePolicy(Acting):
         self.decoder = decoder
 
     def forward(self, x: Any) -> Tensor:
-        """What the decoder reads, ``[n, steps, numbers]``; while acting, ``[n, numbers]``."""
+        """Return the decoder's inputs ``[n, steps, numbers]``; while acting, ``[n, numbers]``."""
         outputs: Tensor = self.head(self.features(x))
         return outputs
 
     def prepare_stream(self, stream: Stream, device: torch.device) -> Stream:
-        """The same stream, learned from sequences instead of single observations."""
+        """Return the stream with sequences instead of single observations."""
         reader = self.features.encode.reader
         encode = reader.encode_frames if isinstance(reader, FeatureReader) else None
         return robot_stream(stream, "a policy of sequences").sequences(
@@ -80,7 +80,7 @@ class SequencePolicy(Acting):
 
     @contextlib.contextmanager
     def acting(self) -> Iterator[None]:
-        """Remember from one call to the next, each of which brings one step."""
+        """Remember from one call to the next in this context; each call has one step."""
         self.features.memory = self.features.temporal.remember(self.window)
         try:
             with super().acting():
@@ -89,7 +89,7 @@ class SequencePolicy(Acting):
             self.features.memory = None
 
     def reset(self, begun: Tensor) -> None:
-        """Forget the episodes of those rows that begin a new one."""
+        """Forget the episodes of the rows that begin a new one."""
         super().reset(begun)
         if self.features.memory is not None:
             self.features.memory.forget(begun)

@@ -1,4 +1,4 @@
-"""Encoded steps put together over time: a window at once in learning, step by step in acting."""
+"""Combine encoded steps over time: a whole window in training, step by step while acting."""
 
 from __future__ import annotations
 
@@ -13,36 +13,35 @@ Readout: TypeAlias = Literal["first", "all"]
 
 
 class Memory(Protocol):
-    """What is kept in mind through episodes, for each row of a batch."""
+    """The memory of episodes, for each row of a batch."""
 
     def forget(self, begun: Tensor) -> None:
-        """Begin anew in the rows that begin an episode."""
+        """Reset the rows that begin an episode."""
         ...
 
     def step(self, encoded: Tensor) -> Tensor:
-        """Put the newest step with those before it: what is known now, one vector per row."""
+        """Add the newest step; return one vector per row for all steps so far."""
         ...
 
 
 class TemporalEncoder(nn.Module):
-    """Encoded steps to what is known at each, from it and from those before it."""
+    """Maps encoded steps to one vector per step, which depends on it and the previous ones."""
 
     def remember(self, window: int) -> Memory:
-        """Begin to go step by step, with at least so many steps in mind."""
+        """Return a memory for acting step by step, of at least ``window`` steps."""
         raise NotImplementedError
 
 
 class TemporalTransformer(TemporalEncoder):
-    """A transformer over the tokens of several steps that never looks ahead.
+    """A causal transformer over the tokens of several steps.
 
-    Tokens of one step see each other and those of earlier steps (a block-causal mask). What comes
-    out at a step's first token is what is known then, as in LIBERO, or what comes out at all of
-    its tokens: then numbers that matter to the last digit (where the hand is) need not come
-    through attention.
+    Tokens of one step attend to each other and to those of earlier steps (a block-causal mask). The
+    output is a step's first token, as in LIBERO, or all of its tokens: then precise numbers (such
+    as the hand's position) need not pass through attention.
 
     Args:
-        transformer: Over all tokens.
-        readout: Which tokens of a step are read.
+        transformer: The transformer over all tokens.
+        readout: The tokens of a step to output.
     """
 
     def __init__(self, transformer: Transformer, readout: Readout = "first") -> None:
@@ -50,7 +49,7 @@ class TemporalTransformer(TemporalEncoder):
         self.transformer, self.readout = transformer, readout
 
     def forward(self, tokens: Tensor) -> Tensor:
-        """``[n, steps, tokens, width]`` to ``[n, steps, width]``, or ``tokens * width``."""
+        """Map ``[n, steps, tokens, width]`` to ``[n, steps, width]``, or ``tokens * width``."""
         steps, each, width = tokens.shape[1:]
         tokens = tokens + time_code(steps, width, tokens)[:, None]
         mask = block_causal(steps, each, tokens.device)
@@ -60,20 +59,20 @@ class TemporalTransformer(TemporalEncoder):
         return read
 
     def remember(self, window: int) -> Queue:
-        """Keep the last encoded steps."""
+        """Return a memory of the last encoded steps."""
         return Queue(self, window)
 
 
 class Queue:
-    """The last encoded steps, over which the transformer looks each time.
+    """The last encoded steps, which the transformer reads at every step.
 
-    Rows have queues of different lengths, since their episodes begin at different times. They are
-    filled from the front, and the transformer never looks ahead, so what is behind the newest
-    step does not matter.
+    Rows have queues of different lengths, because their episodes begin at different times. They are
+    filled from the front and the transformer is causal, so entries after the newest step have no
+    effect.
 
     Args:
-        look_back: Over encoded steps.
-        window: How many are kept.
+        look_back: The transformer over encoded steps.
+        window: Number of steps to keep.
     """
 
     def __init__(self, look_back: TemporalTransformer, window: int) -> None:
@@ -88,7 +87,7 @@ class Queue:
         self.counts = self.counts.masked_fill(begun, 0)
 
     def step(self, encoded: Tensor) -> Tensor:
-        """Add ``[n, tokens, width]`` and look back."""
+        """Add ``[n, tokens, width]`` and return the newest step's output."""
         if self.steps is None:
             self.steps = encoded[:, None].repeat(1, self.window, 1, 1)
         full = (self.counts == self.window)[:, None, None, None]
@@ -107,7 +106,7 @@ class TemporalLSTM(TemporalEncoder):
     Args:
         n_inputs: Length of an encoded step.
         hidden: Width of its layers.
-        layers: How many.
+        layers: Number of layers.
     """
 
     def __init__(self, n_inputs: int, hidden: int, layers: int) -> None:
@@ -115,17 +114,17 @@ class TemporalLSTM(TemporalEncoder):
         self.lstm = nn.LSTM(n_inputs, hidden, layers, batch_first=True)
 
     def forward(self, encoded: Tensor) -> Tensor:
-        """``[n, steps, n_inputs]`` to ``[n, steps, hidden]``."""
+        """Map ``[n, steps, n_inputs]`` to ``[n, steps, hidden]``."""
         outputs: Tensor = self.lstm(encoded)[0]
         return outputs
 
     def remember(self, window: int) -> HiddenState:
-        """Keep the hidden state, which is not bound to a window."""
+        """Return a memory of the hidden state, which has no window."""
         return HiddenState(self.lstm)
 
 
 class HiddenState:
-    """The state of an LSTM, zero at the beginning of an episode and kept through it.
+    """The state of an LSTM, reset to zero at the beginning of an episode.
 
     Args:
         lstm: The network.

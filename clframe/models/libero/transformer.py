@@ -10,12 +10,12 @@ _DROPOUT = 0.1
 
 
 class Attention(nn.Module):
-    """Self-attention of several heads whose size does not follow from the tokens' width.
+    """Multi-head self-attention whose head size is independent of the tokens' width.
 
     Args:
-        width: Of a token.
-        heads: How many.
-        head_size: Numbers of a query, key or value.
+        width: Width of a token.
+        heads: Number of heads.
+        head_size: Numbers in a query, key or value.
     """
 
     def __init__(self, width: int, heads: int, head_size: int) -> None:
@@ -26,17 +26,17 @@ class Attention(nn.Module):
         self.dropout = nn.Dropout(_DROPOUT)
 
     def forward(self, tokens: Tensor, mask: Tensor | None) -> Tensor:
-        """``[n, tokens, width]``; where the mask is false a token (row) does not see another."""
+        """Attend over ``[n, tokens, width]``; a row of the mask marks the tokens it attends to."""
         query, key, value = self.qkv(tokens).unflatten(-1, self.shape).permute(2, 0, 3, 1, 4)
-        seen = functional.scaled_dot_product_attention(query, key, value, mask)
-        mixed: Tensor = self.dropout(self.output(seen.transpose(1, 2).flatten(2)))
+        attended = functional.scaled_dot_product_attention(query, key, value, mask)
+        mixed: Tensor = self.dropout(self.output(attended.transpose(1, 2).flatten(2)))
         return mixed
 
 
 class Layer(nn.Module):
-    """Attention and a perceptron, each with a norm before it and added to what came in.
+    """Attention and a perceptron, each with a norm before and a residual connection.
 
-    In training the perceptron is left out for some samples (stochastic depth), as in LIBERO.
+    In training, the perceptron is skipped for some samples (stochastic depth), as in LIBERO.
     """
 
     def __init__(self, width: int, heads: int, head_size: int, hidden: int) -> None:
@@ -56,20 +56,20 @@ class Layer(nn.Module):
         self.skip = StochasticDepth(_DROPOUT, "row")
 
     def forward(self, tokens: Tensor, mask: Tensor | None) -> Tensor:
-        """The tokens after this layer."""
+        """Return the tokens after this layer."""
         tokens = tokens + self.attention(self.attention_norm(tokens), mask)
-        done: Tensor = tokens + self.skip(self.perceptron(self.perceptron_norm(tokens)))
-        return done
+        output: Tensor = tokens + self.skip(self.perceptron(self.perceptron_norm(tokens)))
+        return output
 
 
 class Transformer(nn.Module):
-    """Layers in a row.
+    """A stack of layers.
 
     Args:
-        width: Of a token.
-        layers: How many.
-        heads: Of each layer.
-        head_size: Numbers of a query, key or value.
+        width: Width of a token.
+        layers: Number of layers.
+        heads: Heads per layer.
+        head_size: Numbers in a query, key or value.
         hidden: Width of the perceptrons.
     """
 
@@ -78,16 +78,16 @@ class Transformer(nn.Module):
         self.layers = nn.ModuleList(Layer(width, heads, head_size, hidden) for _ in range(layers))
 
     def forward(self, tokens: Tensor, mask: Tensor | None = None) -> Tensor:
-        """``[n, tokens, width]`` to the same shape."""
+        """Map ``[n, tokens, width]`` to the same shape."""
         for layer in self.layers:
             tokens = layer(tokens, mask)
         return tokens
 
 
 def time_code(steps: int, width: int, like: Tensor) -> Tensor:
-    """Sines and cosines of the step's number, ``[steps, width]``, with base 10 as in LIBERO.
+    """Return sines and cosines of the step's number, ``[steps, width]``, base 10 as in LIBERO.
 
-    Ten steps are a window, so the base of 10000 that texts use would leave most numbers constant.
+    A window has ten steps, so the usual base of 10000 for texts would leave most numbers constant.
     """
     exponents = torch.arange(0, width, 2, device=like.device, dtype=like.dtype) / width
     angles = torch.arange(steps, device=like.device, dtype=like.dtype)[:, None] * 10.0**-exponents
@@ -95,7 +95,7 @@ def time_code(steps: int, width: int, like: Tensor) -> Tensor:
 
 
 def block_causal(steps: int, each: int, device: torch.device) -> Tensor:
-    """Which token (row) sees which, where each step has so many.
+    """Return which tokens each token (row) attends to, with ``each`` tokens per step.
 
     >>> block_causal(2, 2, torch.device("cpu")).int().tolist()
     [[1, 1, 0, 0], [1, 1, 0, 0], [1, 1, 1, 1], [1, 1, 1, 1]]

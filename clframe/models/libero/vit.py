@@ -10,14 +10,14 @@ from torch import Tensor, nn
 from clframe.models.libero.transformer import Transformer
 
 PATCH = 16
-"""Pixels of a patch's side: halved by the first convolution, then split into squares of 8."""
+"""Side of a patch in pixels: halved by the first convolution, then split into squares of 8."""
 
 
 class Patches(nn.Module):
-    """Cuts images into patches, a vector for each.
+    """Splits images into patches, with a vector for each.
 
     Args:
-        width: Of a patch's vector.
+        width: Length of a patch's vector.
         stem: Channels of the first convolution.
     """
 
@@ -32,21 +32,21 @@ class Patches(nn.Module):
         )
 
     def forward(self, images: Tensor) -> Tensor:
-        """``[n, 3, h, w]`` to ``[n, patches, width]``."""
+        """Map ``[n, 3, h, w]`` to ``[n, patches, width]``."""
         patches: Tensor = self.layers(images)
         return patches.flatten(2).transpose(1, 2)
 
 
 class ViTEncoder(nn.Module):
-    """What is to be seen in the images of one step: one vector from a summary token.
+    """Encodes the images of one step as one vector, from a summary token.
 
     Args:
-        cameras: How many images.
+        cameras: Number of images.
         side: Pixels of an image's side.
         n_condition: Length of the instruction's vector.
-        width: Of a token.
+        width: Width of a token.
         stem: Channels of the first convolution.
-        transformer: Over summary, patches and instruction; sees everything at once.
+        transformer: The transformer over summary, patches and instruction, without a mask.
         n_outputs: Length of the vector.
     """
 
@@ -63,7 +63,7 @@ class ViTEncoder(nn.Module):
         super().__init__()
         self.cameras = nn.ModuleList(Patches(width, stem) for _ in range(cameras))
         self.instruction = nn.Linear(n_condition, width)
-        # Embeddings and not bare parameters: methods that mask weights by layer find them.
+        # Embeddings instead of parameters, so that methods that mask weights by layer find them.
         self.places = nn.ModuleList(
             nn.Embedding((side // PATCH) ** 2, width) for _ in range(cameras)
         )
@@ -75,10 +75,10 @@ class ViTEncoder(nn.Module):
             nn.init.normal_(embedding.weight, std=0.02)
 
     def forward(self, images: Sequence[Tensor], condition: Tensor) -> list[Tensor]:
-        """One image ``[n, 3, h, w]`` for each camera, and a vector per row, to one per row."""
+        """Encode one image ``[n, 3, h, w]`` per camera, with a vector per row, as one vector."""
         kinds = self.kinds.weight
         rows = [self.summary.weight.expand(len(condition), -1, -1)]
-        for number, (patches, places) in enumerate(zip(self.cameras, self.places, strict=True)):
-            rows.append(patches(images[number]) + places.weight + kinds[number])
+        for number, (patches, positions) in enumerate(zip(self.cameras, self.places, strict=True)):
+            rows.append(patches(images[number]) + positions.weight + kinds[number])
         rows.append(self.instruction(condition)[:, None] + kinds[-1])
         return [self.project(self.transformer(torch.cat(rows, 1))[:, 0])]

@@ -1,1 +1,1 @@
-"""Parts of parameter-efficient tuning: what is put into a network whose own weights stay."""
+"""Parts of parameter-efficient tuning: modules added to a frozen network."""

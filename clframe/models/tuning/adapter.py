@@ -14,16 +14,16 @@ Place: TypeAlias = Literal["parallel", "serial"]
 
 
 class Adapter(Insert):
-    """``scale * up(f(down(h)))``, added to the output of a sublayer.
+    """Adds ``scale * up(f(down(h)))`` to the output of a sublayer.
 
-    ``up`` starts at zero, so that the network starts as it was.
+    ``up`` starts at zero, so that the network does not change initially.
 
     Args:
-        width: Of the tokens.
-        hidden: Of the bottleneck.
-        scale: Multiplies what is added.
+        width: Width of the tokens.
+        hidden: Width of the bottleneck.
+        scale: Scale of the added output.
         parallel: Whether h is the sublayer's input (and f ReLU), or its output (and f GELU).
-        slots: How many sets of weights there are.
+        slots: Number of sets of weights.
     """
 
     def __init__(
@@ -41,7 +41,7 @@ class Adapter(Insert):
             nn.init.zeros_(layer.bias)  # type: ignore[arg-type]
 
     def change(self, x: Tensor, output: Tensor) -> Tensor:
-        """What the adapter adds."""
+        """Return the adapter's output."""
         hidden = self.down[self.active](x if self.parallel else output)
         hidden = functional.relu(hidden) if self.parallel else functional.gelu(hidden)
         added: Tensor = self.scale * self.up[self.active](hidden)
@@ -54,13 +54,13 @@ def put_adapters(
     """Put adapters into every transformer block of a model.
 
     Args:
-        model: It must have some.
+        model: A model with transformer blocks.
         who: The plugin, for the message.
-        place: ``parallel`` to each block's perceptron, or ``serial``: behind its attention and
-            behind its perceptron.
-        hidden: Of the bottleneck.
-        scale: Multiplies what is added.
-        slots: How many sets of weights there are.
+        place: ``parallel`` to each block's perceptron, or ``serial``: after its attention and after
+            its perceptron.
+        hidden: Width of the bottleneck.
+        scale: Scale of the added output.
+        slots: Number of sets of weights.
 
     Raises:
         PluginError: There is no transformer block.
@@ -68,9 +68,9 @@ def put_adapters(
     blocks = blocks_of(model)
     if not blocks:
         raise PluginError(
-            f"plugin '{who}' puts adapters into transformer blocks, which "
-            f"{type(model).__name__} has not: choose model=vit_tiny, a ViT of timm's, resnet_t or "
-            "vit_t, or strategy=lora"
+            f"plugin '{who}' needs transformer blocks for its adapters, which "
+            f"{type(model).__name__} does not have; choose model=vit_tiny, a ViT of timm's, "
+            "resnet_t or vit_t, or strategy=lora"
         )
     for block in blocks:
         for module in _places(block, place):

@@ -1,7 +1,7 @@
-"""A network that is frozen but for its head and what is put into it, and saved without the rest.
+"""Freeze a network except its head and inserts, and save it without the frozen weights.
 
-A saved state holds what can change, and a digest in the place of what cannot: a checkpoint of a
-tuned ViT-B is as small as its adapters, and is refused where the frozen weights are others.
+A saved state holds the trainable weights and a digest of the others. A checkpoint of a tuned ViT-B
+is therefore as small as its adapters, and loading it with other frozen weights raises an error.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ DIGEST = "frozen_digest"
 
 
 def tune(model: nn.Module, insert: Callable[[], Iterable[Tensor]]) -> None:
-    """Freeze a model but for its ``head``, put something in, and save no more what stays frozen.
+    """Freeze a model except its ``head``, add modules, and do not save frozen weights.
 
     Args:
-        model: Its own weights are the frozen ones.
-        insert: Puts modules into the model, which are trained, and names tensors of the model that
-            will be changed on the way although no optimizer does it.
+        model: The model to freeze.
+        insert: Adds trainable modules to the model, and returns tensors of the model that will
+            change without an optimizer.
     """
     own = {id(tensor) for tensor in model.state_dict(keep_vars=True).values()}
     model.requires_grad_(False)
@@ -43,7 +43,7 @@ def tune(model: nn.Module, insert: Callable[[], Iterable[Tensor]]) -> None:
 
 
 def digest_of(tensors: dict[str, Tensor]) -> str:
-    """Tells apart the values of tensors, by their names."""
+    """Return a hash of the tensors' names and values."""
     total = hashlib.blake2b(digest_size=16)
     for name, tensor in tensors.items():
         total.update(name.encode())
@@ -53,7 +53,7 @@ def digest_of(tensors: dict[str, Tensor]) -> str:
 
 
 def save_digest_only(model: nn.Module, frozen: dict[str, Tensor]) -> None:
-    """Leave these of a model's tensors out of its saved states; a digest stands for them."""
+    """Replace some tensors of a model with a digest in its saved states."""
     names = tuple(frozen)
     digest = digest_of(frozen)
     model.register_buffer(DIGEST, torch.tensor(list(bytes.fromhex(digest)), dtype=torch.uint8))
@@ -63,12 +63,12 @@ def save_digest_only(model: nn.Module, frozen: dict[str, Tensor]) -> None:
             state.pop(prefix + name, None)
 
     def fill_in(module: nn.Module, state: dict[str, Any], prefix: str, *rest: Any) -> None:
-        kept = state.get(prefix + DIGEST)
-        if kept is not None and bytes(kept.tolist()).hex() != digest:
+        stored = state.get(prefix + DIGEST)
+        if stored is not None and bytes(stored.tolist()).hex() != digest:
             raise SettingError(
-                f"what was saved was tuned on other frozen weights ({bytes(kept.tolist()).hex()}) "
-                f"than the model has now ({digest}): give it the same ones (model.weights, "
-                "model.pretrained, pretrain)"
+                "the saved state was tuned on other frozen weights "
+                f"({bytes(stored.tolist()).hex()}) than this model's ({digest}); load the same "
+                "ones (model.weights, model.pretrained, pretrain)"
             )
         live = {
             **dict(module.named_parameters(remove_duplicate=False)),
@@ -82,7 +82,7 @@ def save_digest_only(model: nn.Module, frozen: dict[str, Tensor]) -> None:
 
 
 def hold_norms(model: nn.Module) -> None:
-    """Put frozen norms with running statistics into evaluation mode, so that these stay."""
+    """Put frozen norms with running statistics into evaluation mode, so that they do not change."""
     for module in model.modules():
         if isinstance(module, nn.modules.batchnorm._BatchNorm):
             own = list(module.parameters(recurse=False))

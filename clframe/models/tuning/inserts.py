@@ -1,7 +1,7 @@
-"""Modules that hang at the modules of a network and change what these give.
+"""Modules that are attached to a network's modules and change their outputs.
 
-Each is a child of the module it changes and is found there by a forward hook, so that copies of a
-network (teachers) have inserts of their own, and the network keeps the names of its weights.
+Each is a child of the module it changes, and a forward hook calls it. Copies of a network
+(teachers) therefore have their own inserts, and the network's weights keep their names.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ _CHILD = "insert"
 
 
 class Insert(nn.Module):
-    """What is added to the output of a module, from its input and its output."""
+    """A module whose output is added to the output of another module."""
 
     def __init__(self) -> None:
         super().__init__()
         self.enabled = True
         self.active = 0
-        """Which of its sets of weights is used."""
+        """The number of the set of weights to use."""
 
     def change(self, x: Tensor, output: Tensor) -> Tensor:
-        """What is added to the output."""
+        """Return what to add to the output."""
         raise NotImplementedError
 
 
 def put(module: nn.Module, insert: Insert) -> None:
-    """Hang an insert at a module."""
+    """Attach an insert to a module."""
     module.add_module(_CHILD, insert)
     module.register_forward_hook(_apply)
 
@@ -44,7 +44,7 @@ def _apply(module: Any, inputs: tuple[Any, ...], output: Tensor) -> Tensor | Non
 
 
 def inserts_of(model: nn.Module) -> dict[str, Insert]:
-    """All inserts of a model, by the name of the module at which each hangs."""
+    """Return all inserts of a model, by the name of the module to which each is attached."""
     return {
         name.removesuffix(f".{_CHILD}"): module
         for name, module in model.named_modules()
@@ -53,14 +53,14 @@ def inserts_of(model: nn.Module) -> dict[str, Insert]:
 
 
 def activate(model: nn.Module, slot: int) -> None:
-    """Let all inserts use this one of their sets of weights."""
+    """Select the set of weights of all inserts."""
     for insert in inserts_of(model).values():
         insert.active = slot
 
 
 @contextlib.contextmanager
 def without_inserts(model: nn.Module) -> Iterator[None]:
-    """The network as it was before anything was put into it."""
+    """Disable all inserts in this context."""
     inserts = inserts_of(model).values()
     before = [insert.enabled for insert in inserts]
     try:
@@ -73,7 +73,7 @@ def without_inserts(model: nn.Module) -> Iterator[None]:
 
 
 class Block(NamedTuple):
-    """A transformer block: where its attention and its perceptron are, and its tokens' width."""
+    """A transformer block: its attention, its perceptron, and its tokens' width."""
 
     name: str
     attention: nn.Module
@@ -82,20 +82,20 @@ class Block(NamedTuple):
 
 
 def blocks_of(model: nn.Module) -> list[Block]:
-    """The transformer blocks of timm's networks and of clframe's policies."""
-    found = []
+    """Return the transformer blocks of timm's networks and of clframe's policies."""
+    blocks = []
     for name, module in model.named_modules():
         for first, second in (("attn", "mlp"), ("attention", "perceptron")):
             attention, perceptron = getattr(module, first, None), getattr(module, second, None)
             if isinstance(attention, nn.Module) and isinstance(perceptron, nn.Module):
                 linear = next((m for m in perceptron.modules() if isinstance(m, nn.Linear)), None)
                 if linear is not None:
-                    found.append(Block(name, attention, perceptron, linear.in_features))
-    return found
+                    blocks.append(Block(name, attention, perceptron, linear.in_features))
+    return blocks
 
 
 def count(model: nn.Module) -> tuple[int, int]:
-    """How many numbers are trained, and how many there are."""
+    """Return the number of trainable parameters and of all parameters."""
     parameters = list(model.parameters())
     trained = sum(p.numel() for p in parameters if p.requires_grad)
     return trained, sum(p.numel() for p in parameters)

@@ -16,17 +16,17 @@ from clframe.models.tuning.inserts import Insert
 
 
 class LoRA(Insert):
-    """``alpha / rank * B A x``, added to what a linear layer gives; a pair A, B for each slot.
+    """Adds ``alpha / rank * B A x`` to a linear layer's output; each slot has a pair A, B.
 
-    B starts at zero, so that the network starts as it was.
+    B starts at zero, so that the network does not change initially.
 
     Args:
         linear: The layer.
-        rank: Of the change.
-        alpha: Its strength.
-        dropout: Of the inputs, in training.
-        slots: How many pairs there are.
-        rows: The outputs that are changed, from one to before another; None for all.
+        rank: The rank of the change.
+        alpha: The strength of the change.
+        dropout: Dropout of the inputs, in training.
+        slots: Number of pairs.
+        rows: The range of outputs to change, start and end; None for all.
     """
 
     def __init__(
@@ -51,9 +51,9 @@ class LoRA(Insert):
             self.reset(slot)
 
     def reset(self, slot: int = 0) -> None:
-        """Start a pair again: A from Kaiming's distribution, B zero."""
+        """Reset a pair: A from Kaiming's distribution, B zero."""
         down: Tensor = self.A[slot].weight  # type: ignore[assignment]
-        # Drawn on the host, so that a run on a GPU starts from the same numbers as one on a CPU.
+        # Drawn on the host, so that runs on GPU and CPU start from the same numbers.
         drawn = torch.empty(down.shape, dtype=down.dtype)
         nn.init.kaiming_uniform_(drawn, a=math.sqrt(5))
         with torch.no_grad():
@@ -61,58 +61,58 @@ class LoRA(Insert):
         nn.init.zeros_(self.B[slot].weight)  # type: ignore[arg-type]
 
     def change(self, x: Tensor, output: Tensor) -> Tensor:
-        """The low-rank part of the layer."""
+        """Return the low-rank part of the layer."""
         down = self.A[self.active](self.dropout(x))
         added: Tensor = self.scale * self.B[self.active](down)
         return functional.pad(added, self.padding) if any(self.padding) else added
 
     @torch.no_grad()
     def delta(self, slot: int = 0) -> Tensor:
-        """What the pair adds to the rows of the layer's weight that it changes."""
+        """Return the pair's change of the layer's weight, for the rows that it changes."""
         up, down = self.B[slot].weight, self.A[slot].weight
         return self.scale * (up @ down)  # type: ignore[operator]
 
     @torch.no_grad()
     def merge_into(self, linear: nn.Linear) -> None:
-        """Add the change to the layer's own weight; the pair is to be begun anew."""
+        """Add the change to the layer's own weight; the pair must be reset afterwards."""
         start, end = self.rows
         linear.weight[start:end] += self.delta(self.active)
 
 
 def linears(model: nn.Module, targets: Sequence[str] | None, setting: str) -> dict[str, nn.Linear]:
-    """Linear layers outside the head, by name.
+    """Return linear layers outside the head, by name.
 
     Args:
-        model: Where to look.
-        targets: How names end (``qkv``, ``mlp.fc1``, ``blocks.0.attn.proj``); None for all.
-        setting: What names the targets, for the message.
+        model: The model to search.
+        targets: Endings of names (``qkv``, ``mlp.fc1``, ``blocks.0.attn.proj``); None for all.
+        setting: The setting with the targets, for the message.
 
     Raises:
-        SettingError: A target is not there, or there is no linear layer at all.
+        SettingError: A target does not exist, or there is no linear layer.
     """
     head = head_of(model)
     of_head = set() if head is None else set(head.modules())
-    found = {
+    layers = {
         name: module
         for name, module in model.named_modules()
         if isinstance(module, nn.Linear)
         and module not in of_head
         and not isinstance(module, NonDynamicallyQuantizableLinear)  # its forward is not called
     }
-    if not found:
+    if not layers:
         raise SettingError(
             f"{setting}: {type(model).__name__} has no linear layer outside its head"
         )
     if targets is None:
-        return found
+        return layers
     chosen: dict[str, nn.Linear] = {}
     for target in targets:
-        ending = {n: m for n, m in found.items() if n == target or n.endswith(f".{target}")}
+        ending = {n: m for n, m in layers.items() if n == target or n.endswith(f".{target}")}
         if not ending:
-            known = ", ".join(dict.fromkeys(".".join(n.split(".")[-2:]) for n in found))
+            suffixes = ", ".join(dict.fromkeys(".".join(n.split(".")[-2:]) for n in layers))
             raise SettingError(
                 f"{setting}: no linear layer outside the head is called '{target}'; there are "
-                f"{known[:300]}"
+                f"{suffixes[:300]}"
             )
         chosen |= ending
-    return {name: module for name, module in found.items() if name in chosen}
+    return {name: module for name, module in layers.items() if name in chosen}

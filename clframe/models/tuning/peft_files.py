@@ -1,8 +1,8 @@
-"""LoRA in the file layout of the library peft: a config in JSON and pairs in safetensors.
+"""LoRA in the file layout of the library peft: a JSON config, and pairs in safetensors.
 
 Names in the file are those of a timm network with its head (``base_model.model.blocks.0.attn.qkv.
 lora_A.weight``), so that ``PeftModel.from_pretrained(timm.create_model(...), folder)`` finds them.
-Other networks keep the names they have in clframe. The head travels as ``modules_to_save``.
+Other networks keep their names in clframe. The head is stored as ``modules_to_save``.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ def save(model: nn.Module, folder: Path, slot: int = 0) -> None:
     """Write a model's pairs and its head.
 
     Args:
-        model: With LoRA put into it.
-        folder: Made if it is not there.
-        slot: Which of the pairs.
+        model: A model with LoRA.
+        folder: The folder to write to; it is created if necessary.
+        slot: The number of the pairs' slot.
     """
     from safetensors.torch import save as to_bytes
 
@@ -72,17 +72,17 @@ def _config(pair: LoRA, targets: list[str], head: Any) -> dict[str, Any]:
 
 
 def load(model: nn.Module, folder: Path, slot: int = 0) -> None:
-    """Put the pairs of a folder, and its head where it has one of this shape, into a model.
+    """Load a folder's pairs, and its head if the shape matches, into a model.
 
     Raises:
-        SettingError: The folder holds something else, or the pairs of another network.
+        SettingError: The folder holds something else, or another network's pairs.
     """
     try:
         config = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
         rank, alpha = int(config["r"]), float(config["lora_alpha"])
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise SettingError(
-            f"lora.start: '{folder}' has no {CONFIG} of LoRA as the library peft writes it "
+            f"lora.start: '{folder}' has no {CONFIG} in the format of the library peft "
             f"({type(error).__name__}: {error})"
         ) from error
     stored = read_weights(folder / WEIGHTS, "lora.start")
@@ -91,19 +91,19 @@ def load(model: nn.Module, folder: Path, slot: int = 0) -> None:
     for name, pair in pairs.items():
         if (pair.rank, pair.scale) != (rank, alpha / rank):
             raise SettingError(
-                f"lora.start: '{folder}' has lora.rank={rank} and lora.alpha={alpha:g}; give these"
+                f"lora.start: '{folder}' has lora.rank={rank} and lora.alpha={alpha:g}; set these"
             )
         for key, layer in (("lora_A", pair.A[slot]), ("lora_B", pair.B[slot])):
             full = f"{_BEFORE}{name.removeprefix(start)}.{key}.weight"
             weight: Tensor = layer.weight  # type: ignore[assignment]
-            found = stored.pop(full, None)
-            if found is None or found.shape != weight.shape:
-                what = "missing" if found is None else f"{list(found.shape)}"
+            value = stored.pop(full, None)
+            if value is None or value.shape != weight.shape:
+                problem = "missing" if value is None else f"{list(value.shape)}"
                 raise SettingError(
-                    f"lora.start: '{full}' is {what} in '{folder}' and {list(weight.shape)} here"
+                    f"lora.start: '{full}' is {problem} in '{folder}' and {list(weight.shape)} here"
                 )
             with torch.no_grad():
-                weight.copy_(found)
+                weight.copy_(value)
     _load_head(model, stored, folder)
 
 
@@ -112,9 +112,9 @@ def _load_head(model: nn.Module, stored: dict[str, Tensor], folder: Path) -> Non
     own = {} if head is None else {f"{_BEFORE}head.{n}": v for n, v in head.state_dict().items()}
     for name, value in stored.items():
         if name not in own or own[name].shape != value.shape:
-            here = list(own[name].shape) if name in own else "not"
+            shape = list(own[name].shape) if name in own else "not"
             raise SettingError(
-                f"lora.start: '{name}' ({list(value.shape)}) of '{folder}' is {here} in this model"
+                f"lora.start: '{name}' ({list(value.shape)}) of '{folder}' is {shape} in this model"
             )
         with torch.no_grad():
             own[name].copy_(value)
@@ -125,7 +125,7 @@ def _pairs(model: nn.Module) -> dict[str, LoRA]:
 
 
 def _start(model: nn.Module) -> str:
-    """What the names of a timm network begin with in our models, and not in timm's."""
+    """Return the prefix of a timm network's names in our models, which timm does not use."""
     body = features_of(model)
     if body is None:
         return ""

@@ -1,4 +1,4 @@
-"""Which set of weights belongs to which experience, where each has one of its own."""
+"""Assign sets of weights to experiences, for methods with one per experience."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ if TYPE_CHECKING:
 
 
 class Slots:
-    """A number for each experience; one whose tasks come again has the same.
+    """A number for each experience; an experience whose tasks recur has the same number.
 
-    Known before the run begins, so that all weights exist when the optimizer is made.
+    It is known before the run begins, so that all weights exist when the optimizer is created.
 
     Args:
-        stream: What will be learned.
+        stream: The stream to learn.
     """
 
     def __init__(self, stream: Stream) -> None:
@@ -28,7 +28,7 @@ class Slots:
             for task in tasks:
                 of_task.setdefault(task, number)
         self.names: list[str] = [""] * len(numbers)
-        """Of the first experience of each slot."""
+        """Names of the first experience of each slot."""
         for experience in reversed(stream.experiences):
             self.names[self.of(experience)] = experience.name
         self.of_task = [of_task.get(task.index, 0) for task in stream.tasks]
@@ -38,5 +38,5 @@ class Slots:
         return len(self.names)
 
     def of(self, experience: Experience) -> int:
-        """The slot of an experience."""
+        """Return the slot of an experience."""
         return self._of_experience[experience.index]

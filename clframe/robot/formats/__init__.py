@@ -1,1 +1,1 @@
-"""Demonstrations in the layouts of others, one file or folder a layout."""
+"""Demonstrations in other projects' layouts, one module or package per layout."""

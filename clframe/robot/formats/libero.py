@@ -1,7 +1,7 @@
-"""LIBERO's files: its names for what is observed, images upside down, rows after the action.
+"""LIBERO's files: its observation names, images upside down, rows after the action.
 
-Row t of ``obs`` is what is seen after action t, as in LIBERO's own files, so the last action of a
-demonstration, after which nothing was seen, is not written.
+Row t of ``obs`` is the observation after action t, as in LIBERO's own files. The last action of
+a demonstration has no later observation and is not written.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from clframe.robot.formats.recording import ROWS, Recording, is_depth
 from clframe.robot.task import Observation
 
 NAMES = {"wrist_rgb": "eye_in_hand_rgb", "wrist_depth": "eye_in_hand_depth"}
-"""What we call otherwise."""
+"""LIBERO's names that differ from ours."""
 WANTED = ("agentview_rgb", "eye_in_hand_rgb", "gripper_states", "joint_states", "ee_pos", "ee_ori")
-"""What LIBERO's policies and loaders may ask for."""
+"""Names that LIBERO's policies and loaders may request."""
 
 
 def write(path: Path, recording: Recording) -> list[str]:
-    """Write one task's file, whole or not at all; returns what of LIBERO's names it has not.
+    """Write one task's file, whole or not at all; return which of LIBERO's names are missing.
 
     Raises:
         DataError: A demonstration is too short.
@@ -36,8 +36,8 @@ def write(path: Path, recording: Recording) -> list[str]:
     with h5py.File(content, "w") as file:
         data = file.create_group("data")
         cut = [_cut(demo, number, recording.name) for number, demo in enumerate(recording.demos)]
-        whole = Recording(recording.name, recording.language, recording.facts, cut, ())
-        robomimic.describe(data, whole, AFTER, "opengl")
+        shortened = Recording(recording.name, recording.language, recording.facts, cut, ())
+        robomimic.describe(data, shortened, AFTER, "opengl")
         text = recording.facts.get("bddl")
         if text:
             data.attrs["bddl_file_name"] = f"{recording.name}.bddl"
@@ -45,22 +45,26 @@ def write(path: Path, recording: Recording) -> list[str]:
         for number, (demo, rows) in enumerate(zip(recording.demos, cut, strict=True)):
             group = data.create_group(f"demo_{number}")
             robomimic.write_rows(group, rows, recording, number)
-            seen = _named(demo.observations)
-            absent = [name for name in WANTED if name not in seen]
-            for name, values in seen.items():
+            observations = _named(demo.observations)
+            absent = [name for name in WANTED if name not in observations]
+            for name, values in observations.items():
                 robomimic.write_values(group, f"obs/{name}", values[1:])
-            felt = [seen[name] for name in ("gripper_states", "joint_states") if name in seen]
-            if len(felt) == 2:
-                group.create_dataset("robot_states", data=np.concatenate(felt, 1)[:-1])
+            joints = [
+                observations[name]
+                for name in ("gripper_states", "joint_states")
+                if name in observations
+            ]
+            if len(joints) == 2:
+                group.create_dataset("robot_states", data=np.concatenate(joints, 1)[:-1])
     robomimic.save(path, content.getvalue())
     return absent
 
 
 def _cut(demo: Demonstration, number: int, task: str) -> Demonstration:
-    """All but the last action, after which nothing was seen; observations are written apart."""
+    """Drop the last action, which has no later observation; observations are written elsewhere."""
     if len(demo) < 2:
         raise DataError(
-            f"demonstration {number} of task '{task}' has one step, and nothing is seen after it"
+            f"demonstration {number} of task '{task}' has only one step; LIBERO's format needs two"
         )
     rows = {name: getattr(demo, name) for name in ROWS}
     return Demonstration(
@@ -73,12 +77,12 @@ def _cut(demo: Demonstration, number: int, task: str) -> Demonstration:
 
 
 def _named(observations: Observation) -> Observation:
-    """Observations by LIBERO's names, images as OpenGL has them, the hand's pose as one."""
-    seen: Observation = {}
+    """Return observations by LIBERO's names, with OpenGL images and the hand's pose as one."""
+    renamed: Observation = {}
     for name, values in observations.items():
         if is_depth(name, values):
             values = values[..., None]
-        seen[NAMES.get(name, name)] = values[:, ::-1] if values.ndim > 2 else values
-    if "ee_pos" in seen and "ee_ori" in seen:
-        seen["ee_states"] = np.concatenate([seen["ee_pos"], seen["ee_ori"]], 1)
-    return seen
+        renamed[NAMES.get(name, name)] = values[:, ::-1] if values.ndim > 2 else values
+    if "ee_pos" in renamed and "ee_ori" in renamed:
+        renamed["ee_states"] = np.concatenate([renamed["ee_pos"], renamed["ee_ori"]], 1)
+    return renamed

@@ -1,4 +1,4 @@
-"""What is converted: the demonstrations of one task, with what is known of it."""
+"""The demonstrations of one task and their metadata, to convert between formats."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from clframe.robot.demonstrations import Demonstration
 from clframe.robot.task import STATE, Observation
 
 RGB, DEPTH = "_rgb", "_depth"
-"""How the names of images end."""
+"""The endings of the names of images."""
 ROWS = ("executed", "rewards", "successes", "retries")
-"""What a demonstration may know of each step beside actions and observations."""
+"""Optional rows of a demonstration, in addition to actions and observations."""
 
 
 @dataclass(frozen=True)
@@ -27,11 +27,11 @@ class Recording:
     """The demonstrations of one task.
 
     Args:
-        name: Of the task.
-        language: Its instruction.
-        facts: How the environment was made, which versions.
+        name: The task's name.
+        language: The task's instruction.
+        facts: How the environment was made, and with which versions.
         demos: The demonstrations.
-        models: The MJCF text of each demonstration's world; empty where nobody tells it.
+        models: The MJCF text of each demonstration's world; empty if unknown.
     """
 
     name: str
@@ -42,11 +42,11 @@ class Recording:
 
 
 class Recordings(Sequence[Recording]):
-    """Recordings that are read when they are asked for, each time anew: one is in memory at a time.
+    """Recordings that are read again at each access, so that only one is in memory.
 
     Args:
-        names: Of the tasks.
-        load: Reads the one at a position.
+        names: The names of the tasks.
+        load: Reads the recording at a position.
     """
 
     def __init__(self, names: Sequence[str], load: Callable[[int], Recording]) -> None:
@@ -62,65 +62,65 @@ class Recordings(Sequence[Recording]):
 
 
 def read(path: Path, n: int | None = None) -> Recording:
-    """A file in our own layout, or the first n demonstrations of it."""
+    """Read a file in our own layout, or its first n demonstrations."""
     info = demonstrations.read_info(path)
     return Recording(info.name, info.language, info.facts, demonstrations.read(path, n))
 
 
 def write(path: Path, recording: Recording) -> None:
-    """The same, written."""
+    """Write a file in our own layout."""
     demonstrations.write(path, recording.name, recording.language, recording.facts, recording.demos)
 
 
 def is_image(name: str, values: NDArray[Any]) -> bool:
-    """Whether an observation is a colour image, ``[T, height, width, 3]`` of bytes."""
+    """Return whether an observation is a color image, ``[T, height, width, 3]`` of bytes."""
     return values.dtype == np.uint8 and values.ndim == 4 and values.shape[-1] == 3
 
 
 def is_depth(name: str, values: NDArray[Any]) -> bool:
-    """Whether an observation is an image of distances in meters, ``[T, height, width]``."""
+    """Return whether an observation is an image of distances in meters, ``[T, height, width]``."""
     return name.endswith(DEPTH) and values.ndim == 3 and values.dtype.kind == "f"
 
 
 class Shapes:
-    """The shapes of actions and observations, which must be the same in all that is written."""
+    """The shapes of actions and observations, which must be equal in all recordings."""
 
     def __init__(self) -> None:
-        self._known: dict[str, tuple[tuple[int, ...], str]] = {}
+        self._shapes: dict[str, tuple[tuple[int, ...], str]] = {}
 
     def add(self, recording: Recording) -> None:
-        """See to it that a recording has the shapes of those before it.
+        """Check that a recording has the shapes of the previous ones.
 
         Raises:
-            DataError: It has not.
+            DataError: A shape differs.
         """
         for number, demo in enumerate(recording.demos):
             rows = {"actions": demo.actions, **demo.observations}
             for name, values in rows.items():
-                first, where = self._known.setdefault(name, (values.shape[1:], recording.name))
+                first, where = self._shapes.setdefault(name, (values.shape[1:], recording.name))
                 if values.shape[1:] != first:
                     raise DataError(
                         f"'{name}' of task '{recording.name}', demonstration {number}, has the "
                         f"shape {list(values.shape[1:])}, but {list(first)} in task '{where}'; a "
-                        "data set has one shape: export them apart"
+                        f"dataset has one shape, so export them separately"
                     )
-            if set(rows) != set(self._known):
-                (odd, *_) = sorted(set(rows) ^ set(self._known))
+            if set(rows) != set(self._shapes):
+                (odd, *_) = sorted(set(rows) ^ set(self._shapes))
                 raise DataError(
                     f"'{odd}' is not in all demonstrations of '{recording.name}' and the tasks "
-                    "before it; export them apart"
+                    "before it; export them separately"
                 )
 
 
 def with_state(recording: Recording) -> tuple[Recording, list[str]]:
-    """The same with an observation ``state``, and of which ones it was put together, if it was.
+    """Return the recording with an observation ``state``, and the observations in it, if any.
 
-    Files of others have no ``state``: it is made of all their vectors, in the order of their names.
+    Other people's files have no ``state``: it joins all their vectors, ordered by name.
     """
     if not recording.demos or STATE in recording.demos[0].observations:
         return recording, []
-    seen = recording.demos[0].observations
-    names = sorted(name for name, values in seen.items() if values.ndim == 2)
+    observations = recording.demos[0].observations
+    names = sorted(name for name, values in observations.items() if values.ndim == 2)
     demos = [
         dataclasses.replace(
             demo, observations={STATE: _joined(demo.observations, names), **demo.observations}
@@ -130,7 +130,7 @@ def with_state(recording: Recording) -> tuple[Recording, list[str]]:
     return dataclasses.replace(recording, demos=demos), names
 
 
-def _joined(seen: Observation, names: Sequence[str]) -> NDArray[np.float32]:
-    rows = len(next(iter(seen.values())))
+def _joined(observations: Observation, names: Sequence[str]) -> NDArray[np.float32]:
+    rows = len(next(iter(observations.values())))
     empty = np.zeros((rows, 0), np.float32)
-    return np.concatenate([empty, *(seen[name] for name in names)], 1).astype(np.float32)
+    return np.concatenate([empty, *(observations[name] for name in names)], 1).astype(np.float32)

@@ -1,11 +1,11 @@
-"""robomimic's files: our own layout, with what its readers ask for beside it.
+"""robomimic's files: our own layout, plus the entries that robomimic's readers need.
 
-``next_obs`` for methods that learn values, ``mask/train`` and ``mask/valid`` for
-``hdf5_filter_key``, ``env_args`` whose ``type`` is an integer (2, an environment of Gym), and the
-``model_file`` of every demonstration where the environment tells it. Depth has a channel. What is
-seen after the last action is not in a demonstration: the last row of ``next_obs`` repeats what was
-seen before it (``dones`` is 1 there, so no value is learned from it), and ``next_obs_last`` says
-so.
+These are ``next_obs`` for methods that learn values, ``mask/train`` and ``mask/valid`` for
+``hdf5_filter_key``, ``env_args`` with an integer ``type`` (2, a Gym environment), and the
+``model_file`` of every demonstration if the environment provides it. Depth images have a channel.
+A demonstration has no observation after the last action: the last row of ``next_obs`` repeats the
+one before it (``dones`` is 1 there, so no value is learned from it), and ``next_obs_last`` records
+this.
 """
 
 from __future__ import annotations
@@ -54,13 +54,13 @@ def write(path: Path, recording: Recording) -> None:
 
 
 def describe(data: Any, recording: Recording, convention: str, images: str) -> None:
-    """What a file says of itself, in robomimic's and LIBERO's attributes.
+    """Write the attributes of robomimic and LIBERO that describe a file.
 
     Args:
         data: The group of all demonstrations.
-        recording: Of which task.
+        recording: The recording to describe.
         convention: Which observation a row holds.
-        images: Which way up they are: ``opencv``, or ``opengl`` for upside down.
+        images: Their orientation: ``opencv``, or ``opengl`` for upside down.
     """
     data.attrs["env_name"] = recording.name
     data.attrs["env_args"] = json.dumps(
@@ -80,7 +80,7 @@ def describe(data: Any, recording: Recording, convention: str, images: str) -> N
 
 
 def write_rows(group: Any, demo: Demonstration, recording: Recording, number: int) -> None:
-    """All of a demonstration but its observations."""
+    """Write all of a demonstration except its observations."""
     demonstrations.write_group(group, dataclasses.replace(demo, observations={}))
     if recording.models:
         group.attrs["model_file"] = recording.models[number]
@@ -89,7 +89,7 @@ def write_rows(group: Any, demo: Demonstration, recording: Recording, number: in
 
 
 def masks(n: int) -> dict[str, list[int]]:
-    """Which of n demonstrations are for training and which for validation: the last tenth.
+    """Split n demonstrations into training and validation; the last tenth is for validation.
 
     >>> masks(3)
     {'train': [0, 1], 'valid': [2]}
@@ -99,12 +99,12 @@ def masks(n: int) -> dict[str, list[int]]:
 
 
 def save(path: Path, content: bytes) -> None:
-    """Write the bytes of a file, making its folder."""
+    """Write a file and create its folder."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_bytes(path, content)
     except OSError as error:
-        raise DataError(f"'{path}' cannot be written: {error.strerror}") from error
+        raise DataError(f"cannot write '{path}': {error.strerror}") from error
 
 
 def _next(values: NDArray[Any]) -> NDArray[Any]:
@@ -112,12 +112,12 @@ def _next(values: NDArray[Any]) -> NDArray[Any]:
 
 
 def write_values(group: Any, name: str, values: NDArray[Any]) -> None:
-    """Write one observation; images are packed."""
+    """Write one observation; compress images."""
     group.create_dataset(name, data=values, **demonstrations.packing(values))
 
 
 def read(path: Path) -> Recording:
-    """A file of robomimic or of LIBERO as we keep it: depth without a channel, images upright."""
+    """Read a robomimic or LIBERO file; remove the channel of depth, and turn images upright."""
     import h5py
 
     info = demonstrations.read_info(path)
@@ -133,11 +133,11 @@ def read(path: Path) -> Recording:
 
 
 def _upright(demo: Demonstration, upside_down: bool) -> Demonstration:
-    seen = {}
+    observations = {}
     for name, values in demo.observations.items():
         if name.endswith(DEPTH) and values.ndim == 4 and values.shape[-1] == 1:
             values = values[..., 0]
         if upside_down and values.ndim > 2:
             values = np.ascontiguousarray(values[:, ::-1])
-        seen[name] = values
-    return dataclasses.replace(demo, observations=seen)
+        observations[name] = values
+    return dataclasses.replace(demo, observations=observations)

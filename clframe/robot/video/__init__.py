@@ -1,1 +1,1 @@
-"""Videos of episodes: recording, captions, files, and what a policy looks at."""
+"""Videos of episodes: recording, captions, files, and saliency."""

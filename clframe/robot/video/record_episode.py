@@ -1,4 +1,4 @@
-"""Videos of a learner's episodes."""
+"""Record videos of a learner's episodes."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 
 def record_episode(learner: Learner, task: Task, how: Evaluation, recorded: RecordVideo) -> Outcome:
-    """Run the task's first episode in this process, in an environment that is recorded.
+    """Run the task's first episode in this process and record it.
 
     Args:
-        learner: Who acts; in evaluation mode.
-        task: Which task.
-        how: How it is measured.
+        learner: The learner that acts, in evaluation mode.
+        task: The task to do.
+        how: The task's evaluation.
         recorded: An environment of the task; closed at the end.
     """
     robot = dataclasses.replace(
@@ -38,7 +38,7 @@ def record_episode(learner: Learner, task: Task, how: Evaluation, recorded: Reco
 
 
 def actor(strategy: str, learner: Learner) -> str:
-    """Who acts, for a caption: a strategy after what it has learned."""
+    """Describe the actor for a caption: a strategy and what it has learned."""
     seen = learner.seen
     learned = (
         f"{len(seen)} of {len(learner.stream)}: {seen[-1].name.replace('_', ' ')}"

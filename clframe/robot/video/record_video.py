@@ -1,4 +1,4 @@
-"""Videos of episodes: an environment that is recorded while it is stepped."""
+"""Record videos of episodes."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ class RecordVideo(WrappedEnvironment):
     """An environment that is recorded while it is stepped.
 
     Args:
-        environment: With ``video_cameras`` and ``image``, or with ``render``.
-        every: Record every so many steps, and those that reach the goal or end the episode.
-        sizes: Pixels of the first camera's image and of the others'; 0 leaves these out.
+        environment: An environment with ``video_cameras`` and ``image``, or with ``render``.
+        every: Record every n-th step, and the steps that reach the goal or end the episode.
+        sizes: Pixels of the first camera's image and of the others'; 0 omits the others.
     """
 
     def __init__(
@@ -31,10 +31,10 @@ class RecordVideo(WrappedEnvironment):
         self._succeeded = False
 
     def look(self) -> dict[str, ImageArray]:
-        """What the cameras see now, by their names.
+        """Return the cameras' current images by name.
 
         Raises:
-            DataError: The environment gives no images.
+            DataError: The environment provides no images.
         """
         cameras = self.environment.video_cameras
         if cameras:
@@ -46,7 +46,7 @@ class RecordVideo(WrappedEnvironment):
         frame = self.environment.render()
         if frame is None:
             raise DataError(
-                f"{type(self.environment.innermost).__name__} gives no images, so it cannot be "
+                f"{type(self.environment.innermost).__name__} provides no images, so it cannot be "
                 "recorded"
             )
         return {"": np.asarray(frame, np.uint8)}
@@ -54,7 +54,7 @@ class RecordVideo(WrappedEnvironment):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
-        """Begin an episode, and a video."""
+        """Begin an episode and a video."""
         result = self.environment.reset(seed=seed, options=options)
         self.steps, self._succeeded = 0, False
         self.shots.clear()
@@ -71,26 +71,26 @@ class RecordVideo(WrappedEnvironment):
         return result
 
     def close(self) -> None:
-        """Give the environment up; the video stays, with its last step."""
+        """Close the environment; the video remains, including its last step."""
         self._take_last()
         self.environment.close()
 
     def _take_last(self) -> None:
-        """Record where the episode was left, if that was between two images."""
+        """Record the episode's last step if it is not recorded yet."""
         if self.steps and (not self.shots or self.shots[-1].step != self.steps):
             self.shots.append(Shot(self.look(), self.steps, self._succeeded))
 
     def video(self) -> list[Shot]:
-        """What was recorded, the last one marked as such."""
+        """Return the recorded steps, the last one marked as the end."""
         self._take_last()
         *before, last = self.shots
         return [*before, Shot(last.views, last.step, last.success, ended=True)]
 
     def captioned(self, task: str, actor: str) -> list[ImageArray]:
-        """The images of the video, with task, step, success and who acts.
+        """Return the images of the video, with task, step, success and actor.
 
         Args:
-            task: The instruction or the name.
-            actor: Who acts.
+            task: The task's instruction or name.
+            actor: Describes the actor.
         """
         return [captioned(shot, task, actor, self.rate) for shot in self.video()]

@@ -1,8 +1,8 @@
-"""Which part of an image a policy acts on: perturbation saliency.
+"""Perturbation saliency: which part of an image determines the policy's action.
 
-Greydanus et al., "Visualizing and Understanding Atari Agents", ICML 2018, Eqs. 1 and 2, as LIBERO's
-Appendix E.4 uses it: the image is blurred around a point, and how far the policy's outputs move
-is the point's saliency.
+Greydanus et al., "Visualizing and Understanding Atari Agents", ICML 2018, Eqs. 1 and 2, as in
+LIBERO's Appendix E.4: blur the image around a point; the change of the policy's outputs is the
+point's saliency.
 """
 
 from __future__ import annotations
@@ -30,26 +30,26 @@ Floats = NDArray[np.float64]
 POINTS = 12
 """Points along each side at which an image is blurred."""
 _BLUR, _SPREAD = 3.0 / 64, 5.0 / 64
-"""Standard deviations of the blur and of the mask, as parts of the image's side; in the paper
+"""Standard deviations of the blur and of the mask, relative to the image's side; the paper uses
 3 and 5 pixels of 80."""
 
 
 def check(evaluation: Evaluation) -> str:
-    """The name of the images that saliency is asked for: the policy's first.
+    """Return the name of the images for saliency: the policy's first camera.
 
     Raises:
         SettingError: The policy sees no images.
     """
     if not evaluation.inputs.images:
         raise SettingError(
-            f"the policy of task '{evaluation.robot.name}' sees no images, so nothing in them is "
-            "salient: --saliency is for runs with stream.cameras"
+            f"the policy of task '{evaluation.robot.name}' sees no images; use --saliency with "
+            "runs that set stream.cameras"
         )
     return evaluation.inputs.images[0]
 
 
 def perturbed(image: NDArray[np.uint8], points: int = POINTS) -> NDArray[np.uint8]:
-    """The image blurred around each point of a grid, ``[points * points, h, w, 3]``.
+    """Blur the image around each point of a grid; return ``[points * points, h, w, 3]``.
 
     Eq. 1: ``(1 - M) * I + M * A`` with a Gaussian mask M around the point and A the blurred I.
     """
@@ -68,17 +68,17 @@ def saliency(
     observation: Observation,
     points: int = POINTS,
 ) -> Floats:
-    """The saliency of an observation's first images on a grid, ``[points, points]``.
+    """Return the saliency of an observation's first image on a grid, ``[points, points]``.
 
-    Eq. 2: half the squared distance of the policy's outputs for the image and for the blurred
-    one. A policy that remembers judges the image as the first of an episode.
+    Eq. 2: half the squared distance between the policy's outputs for the original and for the
+    blurred image. A policy with memory treats the image as the first of an episode.
 
     Args:
-        learner: Who acts.
-        task: What is asked of it.
-        evaluation: How the task is measured.
-        observation: Arrays by name, as the environment gives them.
-        points: Along each side of the image.
+        learner: The learner that acts.
+        task: The task to do.
+        evaluation: The task's evaluation.
+        observation: Arrays by name, as the environment returns them.
+        points: Points along each side of the image.
     """
     name, inputs = check(evaluation), evaluation.inputs
     several = np.concatenate([observation[name][None], perturbed(observation[name], points)])
@@ -87,7 +87,7 @@ def saliency(
     arrays[name] = several
     device = learner.engine.device
     raw = {
-        # The same observation all along the window that the policy sees.
+        # The observation fills the whole window.
         n: torch.from_numpy(np.repeat(arrays[n][:, None], inputs.window, 1)).to(device)
         for n in names
     }
@@ -102,20 +102,20 @@ def saliency(
         policy.reset(torch.ones(len(several), dtype=torch.bool, device=device))
         outputs = hooks.predict(learner, inputs(raw, number), task)
     flat = outputs.double().flatten(1)
-    moved = 0.5 * (flat[1:] - flat[:1]).square().sum(1)
-    found: Floats = moved.reshape(points, points).cpu().numpy()
-    return found
+    change = 0.5 * (flat[1:] - flat[:1]).square().sum(1)
+    scores: Floats = change.reshape(points, points).cpu().numpy()
+    return scores
 
 
 def overlay(
     frame: NDArray[np.uint8], found: Floats, most: float | None = None
 ) -> NDArray[np.uint8]:
-    """An image in which what is salient is red.
+    """Color the salient parts of an image red.
 
     Args:
         frame: The image, of any size.
         found: Its saliency on a grid.
-        most: What is shown in full red; None for the greatest saliency of this image.
+        most: The saliency shown in full red; None for the maximum of this image.
     """
     most = float(found.max()) if most is None else most
     share = np.clip(found / most, 0.0, 1.0) if most > 0 else np.zeros_like(found)
@@ -129,16 +129,16 @@ def overlay(
     return np.asarray(np.rint(frame * (1 - 0.65 * weight) + red * (0.65 * weight)), np.uint8)
 
 
-def _interpolated(grid: Floats, places: Floats) -> Floats:
-    """Rows of a grid at places between them."""
-    low = np.minimum(places.astype(int), max(0, len(grid) - 2))
-    part = (places - low)[:, None]
+def _interpolated(grid: Floats, positions: Floats) -> Floats:
+    """Interpolate between the rows of a grid."""
+    low = np.minimum(positions.astype(int), max(0, len(grid) - 2))
+    weight = (positions - low)[:, None]
     high = np.minimum(low + 1, len(grid) - 1)
-    return np.asarray(grid[low] * (1 - part) + grid[high] * part)
+    return np.asarray(grid[low] * (1 - weight) + grid[high] * weight)
 
 
 def _blurred(image: NDArray[np.uint8], sigma: float) -> Floats:
-    """The image under a Gaussian blur; edges are repeated."""
+    """Return the image under a Gaussian blur; edges are repeated."""
     from PIL import Image, ImageFilter
 
     blurred = Image.fromarray(image).filter(ImageFilter.GaussianBlur(sigma))
@@ -146,39 +146,39 @@ def _blurred(image: NDArray[np.uint8], sigma: float) -> Floats:
 
 
 class SalientVideo(RecordVideo):
-    """A video in which what the policy acts on is red.
+    """A video that shows in red which parts of the image the policy acts on.
 
-    `overlay` is called when the episode is over: a policy that remembers it must not be asked
-    anything else on the way.
+    Call `overlay` after the episode: another prediction during the episode would change a
+    policy with memory.
     """
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
-        """Begin an episode, and a video."""
+        """Begin an episode and a video."""
         self._seen: list[Observation] = []
         return super().reset(seed=seed, options=options)
 
     def step(self, action: NDArray[Any]) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
-        """Do one action, and keep what was seen if an image was taken."""
+        """Do one action, and keep the observation if an image was recorded."""
         result = super().step(action)
         if len(self.shots) > len(self._seen):
             self._seen.append(as_dictionary(result[0]))
         return result
 
     def overlay(self, learner: Learner, task: Task, evaluation: Evaluation) -> None:
-        """Color the video's images of the policy's first camera, all on one scale."""
+        """Color the video's images of the policy's first camera on a common scale."""
         camera = check(evaluation).removesuffix("_rgb")
-        maps = [saliency(learner, task, evaluation, seen) for seen in self._seen]
-        most = float(np.quantile([found.max() for found in maps], 0.9))
+        maps = [saliency(learner, task, evaluation, observation) for observation in self._seen]
+        most = float(np.quantile([scores.max() for scores in maps], 0.9))
         self.shots[:] = [
             Shot(
                 {
-                    name: overlay(view, found, most) if name == camera else view
+                    name: overlay(view, scores, most) if name == camera else view
                     for name, view in shot.views.items()
                 },
                 shot.step,
                 shot.success,
             )
-            for shot, found in zip(self.shots, maps, strict=True)
+            for shot, scores in zip(self.shots, maps, strict=True)
         ]

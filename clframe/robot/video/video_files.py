@@ -1,4 +1,4 @@
-"""Videos as files: MP4, an animated GIF, or a folder of images; the file's name decides."""
+"""Write videos as MP4, animated GIF or a folder of images, depending on the file's name."""
 
 from __future__ import annotations
 
@@ -19,35 +19,35 @@ from clframe.utils.files import write_bytes
 Frames = Sequence[NDArray[np.uint8]]
 
 _FASTEST_GIF = 50.0
-"""Frames a second; viewers show faster ones at a speed of their own."""
+"""Frames per second; viewers replace higher rates with their own."""
 _HOLD = 100
-"""Hundredths of a second that a GIF shows its last image before it begins again."""
+"""Hundredths of a second for which a GIF shows its last image before it repeats."""
 _CODECS = ("libx264", "libopenh264", "mpeg4")
 _SAMPLED = 8
-"""Images that the colors of a GIF are chosen from."""
+"""Images from which the colors of a GIF are chosen."""
 
 
 def check_target(path: Path) -> None:
-    """Refuse a video that cannot be written, before anything is rendered.
+    """Check that a video can be written, before anything is rendered.
 
     Raises:
-        SettingError: With what would be right.
+        SettingError: The name's ending is not supported, or needs a missing package.
     """
     ending = path.suffix.lower()
     if ending == ".mp4" and importlib.util.find_spec("av") is None:
         raise SettingError(
             f"'{path.name}' needs the package av (pip install 'clframe[video]'); "
-            f"'{path.stem}.gif' needs none"
+            f"or write '{path.stem}.gif', which needs no package"
         )
     if ending not in (".gif", ".mp4", ""):
         raise SettingError(
-            f"a video is written as NAME.mp4, as NAME.gif or as a folder of images (NAME), not as "
-            f"'{path.name}'"
+            f"cannot write a video as '{path.name}'; use NAME.mp4, NAME.gif, or NAME for a folder "
+            "of images"
         )
 
 
 def stride(path: Path, rate: float) -> int:
-    """Every how many steps an image is taken, for steps at this rate: each one where that can be.
+    """Return every how many steps to record an image: 1 unless a GIF would be too fast.
 
     >>> stride(Path("video.gif"), 20), stride(Path("video.gif"), 80), stride(Path("video.mp4"), 80)
     (1, 2, 1)
@@ -60,8 +60,8 @@ def write(path: Path, frames: Frames, rate: float) -> None:
 
     Args:
         path: NAME.mp4, NAME.gif, or a folder.
-        frames: Images of one size, with red, green and blue.
-        rate: Images a second.
+        frames: RGB images of one size.
+        rate: Images per second.
     """
     check_target(path)
     ending = path.suffix.lower()
@@ -75,7 +75,7 @@ def write(path: Path, frames: Frames, rate: float) -> None:
 
 
 def delays(count: int, rate: float) -> list[int]:
-    """Hundredths of a second that each image of a GIF is shown, together in real time.
+    """Return the hundredths of a second for each image of a GIF, in real time in total.
 
     >>> delays(4, 20), delays(4, 30)
     ([5, 5, 5, 100], [3, 4, 3, 100])
@@ -96,7 +96,7 @@ def _png(frame: NDArray[np.uint8]) -> bytes:
 def _gif(frames: Frames, rate: float) -> bytes:
     from PIL import Image
 
-    # The same colors for all images: what stands still stays the same and takes no room.
+    # One palette for all images: unchanged regions then take no space.
     chosen = np.linspace(0, len(frames) - 1, min(_SAMPLED, len(frames))).astype(int)
     sample = Image.fromarray(np.concatenate([frames[number] for number in chosen]))
     colors = sample.quantize(255, Image.Quantize.MEDIANCUT)
@@ -129,7 +129,7 @@ def _mp4(frames: Frames, rate: float) -> bytes:
         if codec == "libx264":
             stream.options = {"crf": "18"}
         for frame in frames:
-            # The format's colors are shared by two times two pixels, so sides are even.
+            # The format shares colors between 2 x 2 pixels, so sides must be even.
             odd = [(0, height - frame.shape[0]), (0, width - frame.shape[1]), (0, 0)]
             image = av.VideoFrame.from_ndarray(np.pad(frame, odd, "edge"), format="rgb24")
             container.mux(stream.encode(image))

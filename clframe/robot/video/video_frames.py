@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 ImageArray = NDArray[np.uint8]
 
 LARGE, SMALL = 256, 160
-"""Pixels of the first camera's image and of the others', beside it."""
+"""Pixels of the first camera's image, and of the others' next to it."""
 TILE = 112
 """Pixels of an episode's image in a grid."""
 _BAR, _LABEL = 44, 25
@@ -24,13 +24,13 @@ _GOOD, _BAD = (98, 208, 128), (240, 128, 104)
 
 @dataclass(frozen=True)
 class Shot:
-    """What cameras saw after a step.
+    """The cameras' images after a step.
 
     Args:
-        views: By the camera's name, the most important one first.
-        step: Which step of the episode; from 1.
+        views: Images by camera name, the most important first.
+        step: The step's number in the episode, from 1.
         success: Whether the goal holds or has held.
-        ended: Whether this is the last one.
+        ended: Whether this is the last step.
     """
 
     views: Mapping[str, ImageArray]
@@ -40,7 +40,7 @@ class Shot:
 
     @property
     def status(self) -> tuple[str, tuple[int, int, int]]:
-        """How the episode stands, and a color for it."""
+        """The episode's status as text, and its color."""
         if self.success:
             return "goal reached", _GOOD
         return ("goal not reached", _BAD) if self.ended else ("", _FAINT)
@@ -54,7 +54,7 @@ def _font(size: int) -> Any:
 
 
 def fitted(words: str, size: int, width: float) -> str:
-    """As much of a text as fits into a width, with an ellipsis where that is not all."""
+    """Shorten a text with an ellipsis until it fits into a width."""
     font = _font(size)
     if font.getlength(words) <= width:
         return words
@@ -64,29 +64,33 @@ def fitted(words: str, size: int, width: float) -> str:
 
 
 def lines(words: str, size: int, width: float) -> list[str]:
-    """A text on two lines at most, broken between words.
+    """Break a text between words into at most two lines.
 
     >>> lines("put the bowl on the plate", 9, 80)
     ['put the bowl on', 'the plate']
     """
     font = _font(size)
-    parts = words.split(" ")
+    words_of_text = words.split(" ")
     first = max(
-        (n for n in range(1, len(parts) + 1) if font.getlength(" ".join(parts[:n])) <= width),
-        default=len(parts),
+        (
+            n
+            for n in range(1, len(words_of_text) + 1)
+            if font.getlength(" ".join(words_of_text[:n])) <= width
+        ),
+        default=len(words_of_text),
     )
-    broken = [" ".join(parts[:first]), " ".join(parts[first:])]
+    broken = [" ".join(words_of_text[:first]), " ".join(words_of_text[first:])]
     return [fitted(line, size, width) for line in broken if line]
 
 
 def captioned(shot: Shot, task: str, actor: str, rate: float) -> ImageArray:
-    """All cameras of a step side by side, the first one large, over task and who acts.
+    """Draw all cameras of a step, the first one large, with the task and the actor below.
 
     Args:
         shot: The step.
-        task: Its instruction or name.
-        actor: Who acts.
-        rate: Steps a second.
+        task: The task's instruction or name.
+        actor: Describes the actor.
+        rate: Steps per second.
     """
     from PIL import Image, ImageDraw
 
@@ -97,7 +101,7 @@ def captioned(shot: Shot, task: str, actor: str, rate: float) -> ImageArray:
     canvas.paste(Image.fromarray(first), (0, 0))
     draw: Any = ImageDraw.Draw(canvas)
     clock = f"step {shot.step}   {shot.step / rate:.2f} s"
-    said, color = shot.status
+    status, color = shot.status
     if others:
         top = 0
         for view in others:
@@ -106,10 +110,10 @@ def captioned(shot: Shot, task: str, actor: str, rate: float) -> ImageArray:
             top += image.height
         left = first.shape[1] + 10
         draw.text((left, top + 14), clock, _INK, _font(14))
-        draw.text((left, top + 38), said, color, _font(15))
+        draw.text((left, top + 38), status, color, _font(15))
     else:
         draw.text((width - 8, height + 24), clock, _FAINT, _font(11), anchor="ra")
-        if said:
+        if status:
             draw.rectangle((0, 0, width - 1, height - 1), outline=color, width=3)
     draw.text((8, height + 5), fitted(task, 13, width - 16), _INK, _font(13))
     room = width - 16 - (0 if others else _font(11).getlength(clock) + 10)
@@ -118,18 +122,18 @@ def captioned(shot: Shot, task: str, actor: str, rate: float) -> ImageArray:
 
 
 def _scaled(view: ImageArray) -> ImageArray:
-    """A small image enlarged by a whole number, so that words fit below it."""
+    """Enlarge a small image by a whole number, so that the caption fits."""
     times = max(1, LARGE // view.shape[1])
     return np.ascontiguousarray(view.repeat(times, 0).repeat(times, 1))
 
 
 def grid(episodes: Mapping[str, Sequence[Shot]], title: str, rate: float) -> list[ImageArray]:
-    """Several episodes at the same time; those that have ended stand still.
+    """Show several episodes at the same time; an ended one keeps its last image.
 
     Args:
-        episodes: By the task's name.
-        title: Above them all.
-        rate: Steps a second.
+        episodes: Episodes by task name.
+        title: The title above the grid.
+        rate: Steps per second.
     """
     length = max(map(len, episodes.values()))
     longest = next(shots for shots in episodes.values() if len(shots) == length)
@@ -157,16 +161,16 @@ def _grid_image(shots: Mapping[str, Shot], title: str, step: int, rate: float) -
     room = width - 2 * gap - _font(11).getlength(clock) - 8
     draw.text((gap, 5), fitted(title, 11, room), _INK, _font(11))
     draw.text((width - gap, 5), clock, _FAINT, _font(11), anchor="ra")
-    for place, (name, shot) in enumerate(shots.items()):
-        left = gap + place % columns * (TILE + gap)
-        top = head + place // columns * (TILE + _LABEL + gap)
+    for position, (name, shot) in enumerate(shots.items()):
+        left = gap + position % columns * (TILE + gap)
+        top = head + position // columns * (TILE + _LABEL + gap)
         view = Image.fromarray(next(iter(shot.views.values())))
         canvas.paste(view.resize((TILE, TILE)), (left, top))
         _, color = shot.status
         if shot.success or shot.ended:
             box = (left, top, left + TILE - 1, top + TILE - 1)
             draw.rectangle(box, outline=color, width=2)
-        for line, words in enumerate(lines(name.replace("_", " "), 9, TILE)):
-            where = (left, top + TILE + 2 + 11 * line)
-            draw.text(where, words, color if shot.ended else _FAINT, _font(9))
+        for line, line_text in enumerate(lines(name.replace("_", " "), 9, TILE)):
+            corner = (left, top + TILE + 2 + 11 * line)
+            draw.text(corner, line_text, color if shot.ended else _FAINT, _font(9))
     return np.asarray(canvas)

@@ -1,6 +1,6 @@
 """Streams of BEHAVIOR's household activities (`clframe.worlds.behavior`).
 
-A policy chooses among primitives and objects (`choices`, `physics_choices`) by one vector.
+A policy chooses a primitive and an object (`choices`, `physics_choices`) from one vector.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 @hookimpl
 def register(registry: Registry) -> None:
-    """Add the streams."""
-    # Here and not above: worker processes import this package and have no use for torch.
+    """Register the streams."""
+    # Imported here, because worker processes import this package without torch.
     from clframe.streams.behavior.stream import add_streams
 
     add_streams(registry)

@@ -1,4 +1,4 @@
-"""An activity as a task of choices: one vector in, the number of a primitive with a thing out."""
+"""An activity as a task of choices: from one vector to a primitive and its object."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from clframe.worlds.behavior.layout import VERBS, Layout, Primitives
 
 
 class ChoiceEnv(BehaviorEnv):
-    """A `BehaviorEnv` whose actions and observations have the same size in all of a stream.
+    """A `BehaviorEnv` whose actions and observations have the same size in the whole stream.
 
-    An action is a choice of `Layout`, an observation is ``state``, the vector of `Features`, whose
-    first numbers are the mask of choices that are possible.
+    An action is a choice of `Layout`. An observation is ``state``, the vector of `Features`, which
+    begins with the mask of possible choices.
 
     Args:
         problem: An activity as read by `clframe.worlds.bddl`, or (corpus, name) of a published one.
-        horizon: Steps until the episode is cut off.
-        slots: Of the stream.
+        horizon: Steps after which the episode is truncated.
+        slots: The stream's number of slots.
         primitives: The paper's ``six``, or ``all``.
-        record: Whether to keep what the efficiency metrics need.
+        record: Whether to record data for the efficiency metrics.
     """
 
     def __init__(
@@ -46,10 +46,10 @@ class ChoiceEnv(BehaviorEnv):
         actions: spaces.Space[Any] = spaces.Discrete(len(self.verbs) * slots)
         self.action_space = actions
         shape = (features.size(slots, len(self.verbs)),)
-        seen: spaces.Space[Any] = spaces.Dict(
+        observations: spaces.Space[Any] = spaces.Dict(
             {"state": spaces.Box(-np.inf, np.inf, shape, np.float32)}
         )
-        self.observation_space = seen
+        self.observation_space = observations
 
     def _take(self, seed: int) -> None:
         super()._take(seed)
@@ -68,22 +68,22 @@ class ChoiceEnv(BehaviorEnv):
         return self._act(*self.layout.choice(int(action)))
 
     def action_masks(self) -> NDArray[np.bool_]:
-        """Which choices are possible now."""
+        """Return the mask of the choices that are possible now."""
         mask: NDArray[np.bool_] = self._observe()["state"][: len(self.verbs) * self._things] > 0.5
         return mask
 
     def measures(self) -> dict[str, float]:
-        """Of the episode so far: Q and, where it is recorded, its efficiency."""
-        found = {"q": self.q}
+        """Return the measures of the episode so far: Q and, if recorded, its efficiency."""
+        measures = {"q": self.q}
         if self.recorder is not None:
             seed = self.instance.seed
             if seed not in self._references:
                 if len(self._references) >= KEPT:
                     self._references.clear()
                 self._references[seed] = self._reference()
-            found |= efficiency.measures(self.recorder, self._references[seed])
-        return found
+            measures |= efficiency.measures(self.recorder, self._references[seed])
+        return measures
 
     def _reference(self) -> dict[str, float] | None:
-        """The metrics of the planner's episode from the same start; None if it fails."""
+        """Return the metrics of the planner's episode from the same start; None if it fails."""
         return efficiency.reference_of(self.instance)

@@ -15,7 +15,7 @@ from clframe.worlds.behavior.sampling import sample
 
 
 class PhysicalChoiceEnv(ChoiceEnv, PhysicalBehaviorEnv):
-    """A `ChoiceEnv` whose primitives are done by the hand of a `PhysicalBehaviorEnv`."""
+    """A `ChoiceEnv` in which the hand of a `PhysicalBehaviorEnv` executes the primitives."""
 
     def _reference(self) -> dict[str, float] | None:
         twin = PhysicalBehaviorEnv(self.problem, self.instance.seed, self.horizon, record=True)
@@ -25,7 +25,7 @@ class PhysicalChoiceEnv(ChoiceEnv, PhysicalBehaviorEnv):
 
 
 def choices(env: PhysicalChoiceEnv) -> Iterator[int]:
-    """The planner's way with physics, as choices; it ends where the stream lacks a verb for it."""
+    """Yield the planner's plan with physics as choices; stop if the stream lacks a verb."""
     for _, verb, slot in attempts(env):
         if verb not in env.verbs:
             return
@@ -33,9 +33,9 @@ def choices(env: PhysicalChoiceEnv) -> Iterator[int]:
 
 
 def require_table(problem: Problem) -> None:
-    """Refuse an activity that a table cannot have.
+    """Check that an activity fits on a table.
 
     Raises:
-        ActivityError: It names the literal or the thing, and its place in the text.
+        ActivityError: It does not; the error names the literal or object and its position.
     """
     lay_out(fit(sample(problem)))

@@ -1,7 +1,7 @@
-"""How the environments and the expert of a stream's activities are made.
+"""Create the environments and the expert of a stream's activities.
 
-Light on purpose: worker processes import it and have no use for torch; Gymnasium is needed only
-where an environment is made.
+Worker processes import this module, so it does not import torch. Gymnasium is imported only when
+an environment is created.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ if TYPE_CHECKING:
     from clframe.streams.behavior.choices import ChoiceEnv
 
 MEASURES = ("q", "success", "steps")
-"""What every episode is measured by."""
+"""The measures of every episode."""
 _OWN = Leniency.WILDCARDS | Leniency.REPEATED_INIT
-"""What is let through in files of a user."""
+"""The leniency for a user's files."""
 Source = tuple[str, str]
 """(corpus, name) of a published activity, or (text, path) of another."""
 
 
 @cache
 def problem_of(source: Source, published: bool) -> Problem:
-    """The definition of an activity, read once in a process.
+    """Return the definition of an activity, cached per process.
 
-    Published texts have quirks that are let through; those of a user are read strictly.
+    Known quirks of published texts are accepted; a user's texts are parsed strictly.
     """
     return load_activity(*source) if published else read_activity(*source, lenient=_OWN)
 
@@ -43,17 +43,17 @@ def environment(
     record: bool = False,
     physics: bool = False,
 ) -> ChoiceEnv:
-    """The environment of an activity."""
-    made: type[ChoiceEnv]
+    """Return the environment of an activity."""
+    env_class: type[ChoiceEnv]
     if physics:
-        from clframe.streams.behavior.physics_choices import PhysicalChoiceEnv as made
+        from clframe.streams.behavior.physics_choices import PhysicalChoiceEnv as env_class
     else:
-        from clframe.streams.behavior.choices import ChoiceEnv as made
-    return made(problem_of(source, published), horizon, slots, primitives, record)
+        from clframe.streams.behavior.choices import ChoiceEnv as env_class
+    return env_class(problem_of(source, published), horizon, slots, primitives, record)
 
 
 def expert(environment: Any) -> Iterator[int]:
-    """The planner's way, as choices."""
+    """Yield the planner's plan as choices."""
     from clframe.worlds.behavior.planner.search import require
 
     for verb, slot in require(environment.instance).steps:
@@ -61,7 +61,7 @@ def expert(environment: Any) -> Iterator[int]:
 
 
 def physical_expert(environment: Any) -> Iterator[int]:
-    """The planner's way with physics, made anew after what fails, as choices."""
+    """Yield the planner's plan with physics as choices; it replans after a failure."""
     from clframe.streams.behavior.physics_choices import choices
 
     return choices(environment)

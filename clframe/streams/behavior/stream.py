@@ -1,7 +1,7 @@
-"""BEHAVIOR's activities as streams: one after the other is learned from the planner, or by reward.
+"""BEHAVIOR's activities as streams, learned one after the other from the planner or by reward.
 
 Activities of Srivastava et al., "BEHAVIOR" (2021), and Li et al., "BEHAVIOR-1K" (2022). A policy
-chooses one primitive with one thing at a time; the measure is Q, the share of the goal that holds
+chooses one primitive with one object at a time. The measure is Q, the share of the goal that holds
 at the end of an episode.
 """
 
@@ -48,15 +48,15 @@ TWELVE = (
     "picking_up_trash",
     "storing_food",
 )
-"""The activities that the paper's Table 2 measures reinforcement learning on."""
+"""The activities of the paper's Table 2, which evaluates reinforcement learning."""
 ALL_MEASURES = (*robot_tasks.MEASURES, *METRICS, *NORMALIZED)
-"""What can fill the matrix."""
+"""The measures that can fill the matrix."""
 _FORMAT = 1
-"""Of the observations: demonstrations of another one are not read."""
+"""Version of the observations: demonstrations of other versions are not read."""
 _TABLE = 1
-"""Of bodies and motions with physics; likewise."""
+"""Version of bodies and motions with physics: demonstrations of other versions are not read."""
 Physics = Literal["on", "off"] | bool
-"""Files in YAML read on and off as true and false, the command line reads words."""
+"""YAML files read on and off as true and false; the command line keeps the text."""
 
 
 @dataclass(frozen=True)
@@ -64,10 +64,10 @@ class Activity:
     """One task of a stream.
 
     Args:
-        name: Of the task.
-        source: Where it comes from: (corpus, name), or (text, path).
-        published: Whether it is of a corpus.
-        version: What tells its demonstrations from those of another activity of the name.
+        name: The task's name.
+        source: Its origin: (corpus, name), or (text, path).
+        published: Whether it belongs to a corpus.
+        version: Distinguishes its demonstrations from other activities of the same name.
     """
 
     name: str
@@ -77,10 +77,10 @@ class Activity:
 
 
 def chosen(name: str, all_of: Sequence[str], activities: list[str] | None) -> list[str]:
-    """Those of a stream's activities that are asked for, in its order.
+    """Return the requested activities of a stream, in the stream's order.
 
     Raises:
-        SettingError: The stream does not have one.
+        SettingError: The stream lacks one of them.
     """
     for activity in activities or ():
         if activity not in all_of:
@@ -103,20 +103,20 @@ def behavior_stream(
     physics: Physics,
     imitation: ImitationSettings,
 ) -> Stream:
-    """Activities as tasks of one stream.
+    """Return a stream with activities as its tasks.
 
     Args:
-        name: Of the stream.
+        name: The stream's name.
         activities: Its tasks.
         data_dir: The data folder.
-        seed: Of the run.
-        source: Where the activities are from.
-        slots: Things that a household may have; None for the most of any activity.
-        primitives: Of the agent.
-        measure: What fills the matrix.
-        efficiency: Whether the efficiency metrics are measured, too.
-        physics: Whether primitives are done by a hand on a table.
-        imitation: What all robot streams have in common.
+        seed: The run's seed.
+        source: Describes where the activities are from.
+        slots: Largest number of objects in a household; None for the most of any activity.
+        primitives: The agent's primitives.
+        measure: The measure that fills the matrix.
+        efficiency: Whether to record the efficiency metrics too.
+        physics: Whether a hand executes the primitives on a table with physics.
+        imitation: The settings that all robot streams share.
     """
     if primitives not in VERBS:
         raise SettingError(
@@ -163,7 +163,7 @@ def _is_on(physics: Physics) -> bool:
 
 
 def _check_table(activities: Sequence[Activity]) -> str:
-    """Refuse activities that a table cannot have; the result is MuJoCo's version."""
+    """Check that activities fit on a table; return MuJoCo's version."""
     import mujoco
 
     from clframe.streams.behavior.physics_choices import require_table
@@ -181,9 +181,9 @@ def _robot(
     mujoco: str | None,
     horizon: int,
 ) -> RobotTask:
-    """An activity as a task; with a version of MuJoCo, one with physics."""
+    """Return an activity as a task; a version of MuJoCo selects physics."""
     physics = mujoco is not None
-    # All that decides what demonstrations look like, since files are kept by this name.
+    # Files are kept under this name, so it includes everything that determines their content.
     family = f"behavior-{_FORMAT}-{primitives}-{rows}{activity.version}"
     settings = (activity.source, activity.published, horizon, rows, primitives, record, physics)
     return RobotTask(
@@ -218,21 +218,21 @@ def of_corpus(
     """Published activities, learned one after the other.
 
     Args:
-        name: Of the stream.
+        name: The stream's name.
         group: The corpus.
         all_of: Its activities.
         data_dir: The data folder.
-        seed: Of the run.
+        seed: The run's seed.
         activities: Learn only these, in the stream's order; None for all.
-        slots: Things that a household may have; None for the most of any activity.
-        primitives: Of the agent: the paper's ``six``, or ``all``.
-        measure: What fills the matrix: ``q``, ``success``, ``steps``, or one of the efficiency
-            metrics, such as ``distance_navigated``, or ``distance_navigated_normalized`` for its
-            share of the planner's.
-        efficiency: Whether all efficiency metrics are measured beside it.
-        physics: Whether primitives are done by a hand on a table with physics, which not every
-            activity fits.
-        imitation: What all robot streams have in common.
+        slots: Largest number of objects in a household; None for the most of any activity.
+        primitives: The agent's primitives: the paper's ``six``, or ``all``.
+        measure: The measure that fills the matrix: ``q``, ``success``, ``steps``, or one of the
+            efficiency metrics, such as ``distance_navigated``, or ``distance_navigated_normalized``
+            for its ratio to the planner's.
+        efficiency: Whether to record all efficiency metrics too.
+        physics: Whether a hand executes the primitives on a table with physics; some activities do
+            not fit.
+        imitation: The settings that all robot streams share.
     """
     names = chosen(name, all_of(), activities)
     return behavior_stream(
@@ -263,53 +263,53 @@ def of_files(
         num_demos=20, horizon=250, num_envs=20, num_workers=0
     ),
 ) -> Stream:
-    """Activities of your own, learned one after the other.
+    """Your own activities, learned one after the other.
 
     Args:
         data_dir: The data folder.
-        seed: Of the run.
-        files: BDDL files, in the order of learning.
-        slots: Things that a household may have; None for the most of any activity.
-        primitives: Of the agent: the paper's ``six``, or ``all``.
-        measure: What fills the matrix, as in ``behavior_12``.
-        efficiency: Whether all efficiency metrics are measured beside it.
-        physics: Whether primitives are done by a hand on a table with physics, which not every
-            activity fits.
-        imitation: What all robot streams have in common.
+        seed: The run's seed.
+        files: BDDL files in learning order.
+        slots: Largest number of objects in a household; None for the most of any activity.
+        primitives: The agent's primitives: the paper's ``six``, or ``all``.
+        measure: The measure that fills the matrix, as in ``behavior_12``.
+        efficiency: Whether to record all efficiency metrics too.
+        physics: Whether a hand executes the primitives on a table with physics; some activities do
+            not fit.
+        imitation: The settings that all robot streams share.
 
     Raises:
-        ClframeError: A file is not there, is not BDDL, or is an activity that cannot be set up or
-            that no primitives solve; with file, line and column.
+        ClframeError: A file does not exist, is not BDDL, cannot be set up, or cannot be solved by
+            any primitives; the error names the file, line and column.
     """
     if not files:
         raise DataError(
-            "stream 'behavior_files' has no activities: put the paths of BDDL files into "
+            "stream 'behavior_files' has no activities; set the paths of BDDL files with "
             "stream.files=[a.bddl,b.bddl]"
         )
-    found = [_of_file(Path(file)) for file in files]
-    names = [activity.name for activity in found]
+    from_files = [_of_file(Path(file)) for file in files]
+    names = [activity.name for activity in from_files]
     for name in names:
         if names.count(name) > 1:
             raise SettingError(f"stream.files has two files called '{name}'; rename one of them")
     settings = (slots, primitives, measure, efficiency, physics, imitation)
     source = f"{len(files)} BDDL file{'s' if len(files) > 1 else ''}"
-    return behavior_stream("behavior_files", found, data_dir, seed, source, *settings)
+    return behavior_stream("behavior_files", from_files, data_dir, seed, source, *settings)
 
 
 def _of_file(path: Path) -> Activity:
-    """A file's activity, of which one instance was set up and solved."""
+    """Return a file's activity, after setting up and solving one instance."""
     try:
         text = path.read_text(encoding="utf-8")
     except OSError as error:
-        raise SettingError(f"stream.files: '{path}' cannot be read: {error.strerror}") from error
+        raise SettingError(f"stream.files: cannot read '{path}': {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise SettingError(
-            f"stream.files: '{path}' is not text in UTF-8 (byte {error.start})"
+            f"stream.files: '{path}' is not UTF-8 text (byte {error.start})"
         ) from error
     source = (text, str(path))
     if not require(sample(robot_tasks.problem_of(source, False))).steps:
         problem = robot_tasks.problem_of(source, False)
-        raise at_goal(problem, ("",), "The goal holds at the start; nothing is left to do.")
+        raise at_goal(problem, ("",), "The goal already holds at the start.")
     digest = hashlib.sha256(text.encode()).hexdigest()[:8]
     return Activity(path.stem, source, False, f"-{digest}")
 
@@ -328,30 +328,30 @@ def of_generator(
         num_demos=20, horizon=100, num_envs=20, num_workers=0
     ),
 ) -> Stream:
-    """Activities drawn from BEHAVIOR-100's vocabulary, as many as are wanted.
+    """Activities drawn from BEHAVIOR-100's vocabulary, any number of them.
 
     Args:
         data_dir: The data folder.
-        seed: Of the run.
-        n_tasks: How many activities.
-        activity_seed: Which ones.
-        slots: Things that a household may have.
-        primitives: Of the agent: the paper's ``six``, or ``all``.
-        measure: What fills the matrix, as in ``behavior_12``.
-        efficiency: Whether all efficiency metrics are measured beside it.
-        physics: Whether primitives are done by a hand on a table with physics, which not every
-            activity fits.
-        imitation: What all robot streams have in common.
+        seed: The run's seed.
+        n_tasks: Number of activities.
+        activity_seed: The seed of the activities.
+        slots: Largest number of objects in a household.
+        primitives: The agent's primitives: the paper's ``six``, or ``all``.
+        measure: The measure that fills the matrix, as in ``behavior_12``.
+        efficiency: Whether to record all efficiency metrics too.
+        physics: Whether a hand executes the primitives on a table with physics; some activities do
+            not fit.
+        imitation: The settings that all robot streams share.
     """
     at_least(n_tasks, 1, "stream.n_tasks")
     at_least(activity_seed, 0, "stream.activity_seed")
-    found = [
+    generated = [
         Activity(f"generated_{activity_seed}_{number}", _generated(activity_seed, number), False)
         for number in range(n_tasks)
     ]
     settings = (slots, primitives, measure, efficiency, physics, imitation)
     source = "activities generated from BEHAVIOR-100's vocabulary,"
-    return behavior_stream("behavior_generated", found, data_dir, seed, source, *settings)
+    return behavior_stream("behavior_generated", generated, data_dir, seed, source, *settings)
 
 
 def _generated(seed: int, number: int) -> robot_tasks.Source:
@@ -359,7 +359,7 @@ def _generated(seed: int, number: int) -> robot_tasks.Source:
 
 
 def add_streams(registry: Registry) -> None:
-    """Add the streams."""
+    """Register the streams."""
 
     def add(
         name: str, group: str, all_of: Callable[[], Sequence[str]], summary: str, **fixed: Any
@@ -377,8 +377,8 @@ def add_streams(registry: Registry) -> None:
         imitation=settings,
     )
     for name, group in (("behavior_100", "b100"), ("behavior_1k", "b1k")):
-        known = functools.partial(corpus.solved, group)
-        add(name, group, known, f"{corpus.CORPORA[group]}'s activities that the planner solves")
+        solved = functools.partial(corpus.solved, group)
+        add(name, group, solved, f"{corpus.CORPORA[group]}'s activities that the planner solves")
     for name, factory, summary in (
         ("behavior_generated", of_generator, "household activities generated without end"),
         ("behavior_files", of_files, "household activities of your own BDDL files"),

@@ -1,4 +1,4 @@
-"""Streams of the user's own images: a folder, a list of files, a Hugging Face data set."""
+"""Streams of the user's own images: a folder, a list of files, a Hugging Face dataset."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
 @hookimpl
 def register(registry: Registry) -> None:
-    """Add the streams."""
-    # Here and not above: worker processes import this package and have no use for torch.
+    """Register the streams."""
+    # Imported here, because worker processes import this package without torch.
     from clframe.streams.custom.hugging_face import hf
     from clframe.streams.custom.stream import file_list, folder
 

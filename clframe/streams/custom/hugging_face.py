@@ -1,8 +1,8 @@
-"""A Hugging Face data set on disk (``save_to_disk``), read with pyarrow alone: ``stream=hf``.
+"""A Hugging Face dataset on disk (``save_to_disk``), read with only pyarrow: ``stream=hf``.
 
-The layout is a folder for each split with Arrow files, ``state.json`` (which files) and
-``dataset_info.json`` (what the columns are), and ``dataset_dict.json`` above them; a data set
-without splits is one such folder.
+The layout is a folder per split with Arrow files, ``state.json`` (list of files) and
+``dataset_info.json`` (types of the columns), and ``dataset_dict.json`` in the parent folder. A
+dataset without splits is one such folder.
 """
 
 from __future__ import annotations
@@ -42,28 +42,28 @@ def hf(
     test: str | None = None,
     images: ImageSettings = ImageSettings(),
 ) -> Stream:
-    """A Hugging Face data set on disk, as ``save_to_disk`` leaves it: images with labels.
+    """A Hugging Face dataset on disk, written by ``save_to_disk``: images with labels.
 
     Args:
-        path: The folder that was given to ``save_to_disk``.
-        seed: Of the images that are held out.
-        scenario: class, task or domain; null is class where classes divide the data, else domain.
+        path: The folder written by ``save_to_disk``.
+        seed: The seed of the held-out images.
+        scenario: class, task or domain; null is class if classes divide the data, else domain.
         by: What divides the data: ``class``, ``domain`` (values of a column, one experience each)
             or ``time`` (values of a column in ascending order, cut into equal parts).
-        column: Which column has the domain or time; null is the one named ``domain`` or ``time``.
-        groups: Classes or domains of each experience, in order; null takes all in ascending order.
-        n_experiences: How many; null is 5, or fewer where there are fewer classes.
-        test_fraction: Of each class to test on, where there is no split for it.
-        image: The column with the images; null is the only one that has some.
+        column: The column with the domain or time; null is the column ``domain`` or ``time``.
+        groups: Classes or domains of each experience, in order; null uses all in ascending order.
+        n_experiences: Number of experiences; null is 5, or the number of classes if that is less.
+        test_fraction: Share of each class for testing, if there is no test split.
+        image: The column with the images; null is the only image column.
         label: The column with the classes; null is the one named label, labels or fine_label.
-        train: The split to learn.
-        test: The split to test on; null is test or validation, or a part of the other where there
-            is none.
+        train: The training split.
+        test: The test split; null is test or validation, or a part of the training split if there
+            is neither.
         images: How images are read.
     """
     root = Path(path).expanduser()
     if column is not None and by == "class":
-        raise SettingError("stream.column has a meaning only with stream.by=domain or time")
+        raise SettingError("stream.column needs stream.by=domain or time")
     entries = read_hf(root, image, label, train, test, None if by == "class" else column or by)
     split = Split(by, groups, n_experiences, scenario, test_fraction, None, seed)
     return stream_of("hf", entries, split, None if by == "class" else column or by, root, images)
@@ -74,9 +74,9 @@ class TableRow:
     """An image in a row of a table.
 
     Args:
-        column: Of the table.
-        number: Of the row.
-        folder: Where the table is.
+        column: The column of the table.
+        number: The number of the row.
+        folder: The folder of the table.
     """
 
     column: Any
@@ -94,7 +94,7 @@ class TableRow:
         return value.getvalue() if isinstance(value, io.BytesIO) else bytes(value.tobytes())
 
     def content(self) -> Any:
-        """A file in memory, the path of one, or pixels."""
+        """Return a file in memory, the path of a file, or pixels."""
         value = self.column[self.number].as_py()
         if isinstance(value, dict):
             if value.get("bytes"):
@@ -117,7 +117,7 @@ class TableRow:
         if pixels.ndim == 3 and pixels.shape[2] == 1:
             pixels = pixels[:, :, 0]
         if pixels.ndim not in (2, 3):
-            raise OSError(f"it holds an array of shape {pixels.shape}, which is no image")
+            raise OSError(f"it holds an array of shape {pixels.shape}, which is not an image")
         return pixels.astype(np.uint8)
 
 
@@ -129,10 +129,10 @@ def read_hf(
     test: str | None = None,
     column: str | None = None,
 ) -> list[Entry]:
-    """The images of a data set on disk; they are not opened.
+    """List the images of a dataset on disk without opening them.
 
     Raises:
-        DataError: It is no such data set, or holds something that cannot be read here.
+        DataError: It is not such a dataset, or holds something that cannot be read.
     """
     splits = _splits(root)
     if set(splits) == {""}:
@@ -151,17 +151,17 @@ def read_hf(
 
 
 def _splits(root: Path) -> Mapping[str, Path]:
-    """The folder of each split; of a data set without splits, its own under an empty name."""
+    """Return the folder of each split; a dataset without splits has one with an empty name."""
     if (root / "state.json").is_file():
         return {"": root}
     if not (root / "dataset_dict.json").is_file():
         raise DataError(
-            f"'{root}' is no Hugging Face data set on disk: there is neither dataset_dict.json nor "
+            f"'{root}' is not a Hugging Face dataset on disk: it has neither dataset_dict.json nor "
             "state.json; write one with datasets.load_dataset(...).save_to_disk(DIR)"
         )
     names = read_object(root / "dataset_dict.json").get("splits")
     if not isinstance(names, list) or not names:
-        raise DataError(f"'{root / 'dataset_dict.json'}' names no split")
+        raise DataError(f"'{root / 'dataset_dict.json'}' lists no split")
     where = f"'{root / 'dataset_dict.json'}'"
     return {str(name): inside(root, str(name), where) for name in names}
 
@@ -174,44 +174,44 @@ def _entries(
     if not isinstance(features, dict) or not all(
         isinstance(kind or {}, dict) for kind in features.values()
     ):
-        features = {}  # of a kind that is not known here: the columns tell
-    known = list(table.column_names)
+        features = {}  # an unknown format: use the columns instead
+    column_names = list(table.column_names)
     image = image or _only_image(folder, table, features)
-    label = label or next((name for name in _LABELS if name in known), "label")
+    label = label or next((name for name in _LABELS if name in column_names), "label")
     for column in (image, label, *([part] if part else [])):
-        if column not in known:
-            raise DataError(f"'{folder}' has no column '{column}'; {nearest(column, known)}")
+        if column not in column_names:
+            raise DataError(f"'{folder}' has no column '{column}'; {nearest(column, column_names)}")
     labels = _labels(folder, label, table[label].to_pylist(), features.get(label) or {})
-    others = None if part is None else table[part].to_pylist()
+    values = None if part is None else table[part].to_pylist()
     images = table[image]
     return [
         Entry(
             TableRow(images, number, folder),
             name,
             split,
-            {} if others is None or others[number] is None else {str(part): str(others[number])},
+            {} if values is None or values[number] is None else {str(part): str(values[number])},
         )
         for number, name in enumerate(labels)
     ]
 
 
 def _only_image(folder: Path, table: Any, features: Mapping[str, Any]) -> str:
-    found = [name for name, kind in features.items() if (kind or {}).get("_type") == "Image"]
-    if not found:
-        found = [
+    columns = [name for name, kind in features.items() if (kind or {}).get("_type") == "Image"]
+    if not columns:
+        columns = [
             field.name
             for field in table.schema
             if str(field.type).startswith(
                 ("struct<bytes", "binary", "list<item: list", "extension")
             )
         ]
-    if len(found) != 1:
-        which = f"several ({', '.join(found)})" if found else "none"
+    if len(columns) != 1:
+        which = f"several ({', '.join(columns)})" if columns else "none"
         raise DataError(
-            f"'{folder}' should have one column of images, but has {which}: say which with "
+            f"'{folder}' should have one column of images, but has {which}; choose one with "
             "stream.image=COLUMN"
         )
-    return found[0]
+    return columns[0]
 
 
 def _labels(
@@ -238,20 +238,20 @@ def _labels(
 
 
 def _table(folder: Path) -> Any:
-    """All rows of a split, mapped and not read."""
+    """Return all rows of a split, memory-mapped."""
     pa = _pyarrow()
     state = read_object(folder / "state.json")
     if state.get("_indices_data_files"):
         raise DataError(
-            f"'{folder}' holds its rows with an index beside them: write it again after "
-            "flatten_indices()"
+            f"'{folder}' stores its rows with a separate index; call flatten_indices() and save it "
+            "again"
         )
-    listed = state.get("_data_files") or []
-    if not isinstance(listed, list) or not all(isinstance(entry, dict) for entry in listed):
+    data_files = state.get("_data_files") or []
+    if not isinstance(data_files, list) or not all(isinstance(entry, dict) for entry in data_files):
         raise DataError(f"'{folder / 'state.json'}': '_data_files' must list objects")
-    files = [str(entry.get("filename")) for entry in listed]
+    files = [str(entry.get("filename")) for entry in data_files]
     if not files:
-        raise DataError(f"'{folder / 'state.json'}' names no data file")
+        raise DataError(f"'{folder / 'state.json'}' lists no data file")
     tables = []
     for name in files:
         try:
@@ -262,7 +262,7 @@ def _table(folder: Path) -> Any:
                 tables.append(pa.ipc.open_file(mapped).read_all())
         except (OSError, pa.ArrowException) as error:
             line = str(error).splitlines()[0] if str(error) else type(error).__name__
-            raise DataError(f"data file '{folder / name}' cannot be read: {line}") from error
+            raise DataError(f"cannot read data file '{folder / name}': {line}") from error
     table = pa.concat_tables(tables)
     if not len(table):
         raise DataError(f"'{folder}' holds no row")

@@ -1,4 +1,4 @@
-"""Images as tensors of bytes: from files, or from rows of a table."""
+"""Images as byte tensors, from files or rows of a table."""
 
 from __future__ import annotations
 
@@ -24,26 +24,26 @@ OnBad = Literal["stop", "skip"]
 Color = Literal["rgb", "gray"]
 Pixels = np.ndarray[Any, np.dtype[np.uint8]]
 _NAMED = 3
-"""Files of a list that are named; the others are counted."""
+"""Files that messages list; the others are counted."""
 _IN_MEMORY = 2 * 2**30
-"""Bytes of images that are read into memory where nothing is said."""
+"""Default limit in bytes for reading all images into memory."""
 
 
 class Row(Protocol):
-    """An image that is no file of its own; its text says where it is."""
+    """An image in a row of a table; its text tells its location."""
 
     def content(self) -> Any:
-        """What Pillow opens, or an array of bytes.
+        """Return what Pillow can open, or an array of bytes.
 
         Raises:
-            OSError: There is nothing that can be read.
+            OSError: It cannot be read.
         """
 
     def stored(self) -> bytes:
-        """What identifies the image: the bytes that hold it.
+        """Return the bytes that identify the image.
 
         Raises:
-            OSError: There is nothing that can be read.
+            OSError: They cannot be read.
         """
 
 
@@ -52,14 +52,14 @@ ImageSource = Path | Row
 
 @dataclass(frozen=True)
 class ImageSettings:
-    """How images are read.
+    """How to read images.
 
     Args:
-        size: Side in pixels that images are scaled to; null leaves them as they are.
+        size: Side in pixels to which images are scaled; null keeps their size.
         color: Three channels (``rgb``) or one (``gray``).
         on_bad: ``stop`` at images that cannot be read, or ``skip`` them.
-        num_workers: Processes that read images anew each time they are shown (0: this one); null
-            reads all into memory where they take at most 2 GB.
+        num_workers: Worker processes that read images each time they are used (0: the main
+            process); null reads all into memory if they need at most 2 GB.
     """
 
     size: int | None = None
@@ -72,12 +72,12 @@ class ImageSettings:
         at_least(self.num_workers, 0, "stream.num_workers")
 
     def in_memory(self, n: int, shape: tuple[int, ...]) -> bool:
-        """Whether so many images are kept in memory."""
+        """Return whether n images of this shape are kept in memory."""
         return self.num_workers is None and n * int(np.prod(shape)) <= _IN_MEMORY
 
 
 def open_image(image: ImageSource, size: int | None, color: Color) -> Pixels:
-    """One image, channels first, scaled to a square if ``size`` says so.
+    """Open an image, channels first, scaled to a square of ``size`` if given.
 
     Raises:
         OSError: It cannot be read.
@@ -103,29 +103,29 @@ def stored_bytes(image: ImageSource) -> bytes:
     """Return the bytes that hold an image, without opening it.
 
     Raises:
-        DataError: They cannot be read.
+        DataError: The image cannot be read.
     """
     try:
         return image.read_bytes() if isinstance(image, Path) else image.stored()
     except OSError as error:
-        raise DataError(f"image '{image}' cannot be read: {error.strerror or error}") from error
+        raise DataError(f"cannot read image '{image}': {error.strerror or error}") from error
 
 
-def _stored_at(images: Sequence[ImageSource], place: int) -> bytes:
-    return stored_bytes(images[place])
+def _stored_at(images: Sequence[ImageSource], position: int) -> bytes:
+    return stored_bytes(images[position])
 
 
 def find_bad(
     images: Sequence[ImageSource], size: int | None, color: Color
 ) -> list[tuple[ImageSource, OSError]]:
-    """The images that cannot be read, and why; each is opened."""
+    """Open all images; return those that cannot be read, and why."""
     return survey(images, size, color)[0]
 
 
 def survey(
     images: Sequence[ImageSource], size: int | None, color: Color
 ) -> tuple[list[tuple[ImageSource, OSError]], Counter[tuple[int, int]]]:
-    """Open each image; return those that cannot be read, and how many have which size."""
+    """Open all images; return those that cannot be read, and the number of images per size."""
     bad: list[tuple[ImageSource, OSError]] = []
     sizes: Counter[tuple[int, int]] = Counter()
     with ProgressMeter("images", len(images), "files") as meter:
@@ -142,11 +142,11 @@ def survey(
 def read_images(
     images: Sequence[ImageSource], size: int | None, color: Color, on_bad: OnBad
 ) -> tuple[Tensor, list[int]]:
-    """All images as one tensor of bytes, and the positions of those that could be read.
+    """Return all images as one byte tensor, and the positions of the readable ones.
 
     Args:
         images: The files.
-        size: Side to scale to; None leaves images, which must then be equally large.
+        size: Side to scale to; None requires images of equal size.
         color: Three channels or one.
         on_bad: ``stop`` at files that cannot be read, or ``skip`` and count them.
 
@@ -181,7 +181,7 @@ def read_images(
 
 
 class ImageFiles:
-    """Images as a map-style data set: each is read anew when it is wanted."""
+    """Images as a map-style dataset that reads an image at every access."""
 
     def __init__(self, images: Sequence[ImageSource], size: int | None, color: Color) -> None:
         self.images = images
@@ -201,13 +201,13 @@ class ImageFiles:
 
 
 def say_bad(bad: Sequence[tuple[ImageSource, OSError]], n: int, on_bad: OnBad) -> None:
-    """Stop at images that cannot be read, or say which ones are left out."""
+    """Raise an error for unreadable images, or warn that they are left out."""
     names = ", ".join(f"'{image}'" for image, _ in bad[:_NAMED])
     more = f" and {len(bad) - _NAMED} more" if len(bad) > _NAMED else ""
     if on_bad == "stop":
         raise DataError(
-            f"{len(bad)} of {n} images cannot be read: {names}{more} ({bad[0][1]}); mend or "
-            "remove them, or leave them out with stream.on_bad=skip"
+            f"cannot read {len(bad)} of {n} images: {names}{more} ({bad[0][1]}); repair or "
+            "remove them, or skip them with stream.on_bad=skip"
         )
     warn_user(f"left out {len(bad)} of {n} images that cannot be read: {names}{more}")
 

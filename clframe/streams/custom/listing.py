@@ -1,4 +1,4 @@
-"""Which images there are and what is known of each: from folders, or from a CSV or JSON list."""
+"""List images and their labels from folders, or from a CSV or JSON list."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from clframe.utils.regular import parse_json, read_json, read_text
 SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm")
 TRAIN, TEST = "train", "test"
 _LONGEST = 4096
-"""Letters of a path that a system opens."""
+"""Longest path in characters that a system opens."""
 _SPLITS = {
     "train": TRAIN,
     "training": TRAIN,
@@ -32,10 +32,10 @@ class Entry:
     """One image.
 
     Args:
-        path: The file, or the row of a table that holds it.
+        path: The file, or the table row that holds it.
         label: Its class.
-        split: ``train``, ``test``, or None where the list does not say.
-        columns: What else is known of it, by name: domain, time.
+        split: ``train``, ``test``, or None if unknown.
+        columns: Other properties by name: domain, time.
     """
 
     path: ImageSource
@@ -45,23 +45,23 @@ class Entry:
 
 
 def read_folder(root: Path) -> list[Entry]:
-    """The images below a folder, by the names of the folders that they are in.
+    """List the images below a folder, labelled by the names of their folders.
 
-    ``CLASS/image`` or ``DOMAIN/CLASS/image``, also below ``train`` and ``test`` (or ``val``):
-    the folder that holds an image is its class, the one above it, if any, its domain.
+    The layout is ``CLASS/image`` or ``DOMAIN/CLASS/image``, optionally below ``train`` and ``test``
+    (or ``val``): the folder of an image is its class, the one above it, if any, its domain.
 
     Raises:
-        DataError: There is no such folder, no image in it, or their depths differ.
+        DataError: The folder does not exist or holds no image, or the depths differ.
     """
     if not root.is_dir():
-        raise DataError(f"there is no folder '{root}': stream.path names a folder of images")
+        raise DataError(f"there is no folder '{root}'; set stream.path to a folder of images")
     paths = sorted(_images(root))
     for path in paths:
         _check_encoding(path)
     entries = [_placed(root, path) for path in paths]
     if not entries:
         raise DataError(
-            f"folder '{root}' holds no image: it should have a folder for each class, with files "
+            f"folder '{root}' holds no image; it should have a folder for each class, with files "
             f"ending in {', '.join(SUFFIXES[:3])} ..."
         )
     deep = {entry.path for entry in entries if "domain" in entry.columns}
@@ -69,12 +69,12 @@ def read_folder(root: Path) -> list[Entry]:
         flat = next(entry.path for entry in entries if entry.path not in deep)
         raise DataError(
             f"some images of '{root}' are in DOMAIN/CLASS folders ('{min(map(str, deep))}'), "
-            f"others in CLASS folders ('{flat}'): choose one"
+            f"others in CLASS folders ('{flat}'); use one layout"
         )
     splits = {entry.split for entry in entries}
     if None in splits and len(splits) > 1:
         stray = next(entry.path for entry in entries if entry.split is None)
-        raise DataError(f"'{stray}' is neither below train nor below test, as other images are")
+        raise DataError(f"'{stray}' must be below train or test, as the other images are")
     return entries
 
 
@@ -86,12 +86,12 @@ def _images(root: Path) -> Iterator[Path]:
 
 
 def _check_encoding(path: Path) -> None:
-    """Refuse names that no file of a run could hold."""
+    """Reject names that the files of a run could not store."""
     try:
         str(path).encode()
     except UnicodeEncodeError:
         raise DataError(
-            f"'{path}' has a name that is not UTF-8: rename the file or its folder"
+            f"'{path}' has a name that is not UTF-8; rename the file or its folder"
         ) from None
 
 
@@ -110,28 +110,28 @@ def _placed(root: Path, path: Path) -> Entry:
 
 
 def read_list(path: Path, file_column: str, label_column: str) -> list[Entry]:
-    """The images of a list: CSV with a heading, JSON (a list of objects) or JSON lines.
+    """List the images of a CSV file with a heading, a JSON list of objects, or JSON lines.
 
-    Files are named relative to the list's folder. A column ``split`` says train or test; all
-    others are kept as they are.
+    Files are relative to the list's folder. A column ``split`` holds train or test; other columns
+    are kept.
 
     Raises:
-        DataError: It cannot be read, or a row lacks something; the row is named.
+        DataError: The list cannot be read, or a row lacks a value; the message names the row.
     """
     rows = _rows(path)
     if not rows:
         raise DataError(f"list '{path}' holds no row")
-    known = list(rows[0])
+    columns = list(rows[0])
     for column in (file_column, label_column):
-        if column not in known:
-            raise DataError(f"list '{path}' has no column '{column}'; {nearest(column, known)}")
+        if column not in columns:
+            raise DataError(f"list '{path}' has no column '{column}'; {nearest(column, columns)}")
     entries = []
     for number, row in enumerate(rows, 1):
         for column in (file_column, label_column):
             if row.get(column) in (None, ""):
                 raise DataError(f"list '{path}', row {number}: '{column}' is empty")
-        word = str(row.get("split") or "").lower()
-        if word and word not in _SPLITS:
+        split = str(row.get("split") or "").lower()
+        if split and split not in _SPLITS:
             raise DataError(
                 f"list '{path}', row {number}: split is '{row['split']}', but should be train "
                 "or test"
@@ -143,19 +143,19 @@ def read_list(path: Path, file_column: str, label_column: str) -> list[Entry]:
         }
         name = str(row[file_column])
         if len(name) > _LONGEST:
-            raise DataError(f"list '{path}', row {number}: '{name[:40]}...' is no name of a file")
-        place = path.parent / name
-        entries.append(Entry(place, str(row[label_column]), _SPLITS.get(word), others))
+            raise DataError(f"list '{path}', row {number}: '{name[:40]}...' is not a file name")
+        file = path.parent / name
+        entries.append(Entry(file, str(row[label_column]), _SPLITS.get(split), others))
     return entries
 
 
 def named(entries: Sequence[Entry], names: Sequence[str], path: Path) -> list[Entry]:
-    """The same images, with names for the numbers of their classes.
+    """Replace the numbers of classes by names.
 
     Raises:
-        DataError: A label is no number, or there is no name for it; the row is named.
+        DataError: A label is not a number or has no name; the message names the row.
     """
-    found = []
+    renamed = []
     for row, entry in enumerate(entries, 1):
         number = int(entry.label) if str(entry.label).isdigit() else -1
         if not 0 <= number < len(names):
@@ -163,17 +163,17 @@ def named(entries: Sequence[Entry], names: Sequence[str], path: Path) -> list[En
                 f"list '{path}', row {row}: label {entry.label!r} is out of range; class_names has "
                 f"{len(names)} names, so labels are 0 to {len(names) - 1}"
             )
-        found.append(dataclasses.replace(entry, label=names[number]))
-    return found
+        renamed.append(dataclasses.replace(entry, label=names[number]))
+    return renamed
 
 
 def _rows(path: Path) -> Sequence[Mapping[str, Any]]:
     if not path.is_file():
-        raise DataError(f"there is no file '{path}': stream.path names a CSV or JSON list")
+        raise DataError(f"there is no file '{path}'; set stream.path to a CSV or JSON list")
     try:
         text = read_text(path).removeprefix("\ufeff")
     except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"list '{path}' cannot be read: {error}") from error
+        raise DataError(f"cannot read list '{path}': {error}") from error
     if path.suffix.lower() == ".csv":
         try:
             return list(csv.DictReader(text.splitlines()))
@@ -192,15 +192,15 @@ def _rows(path: Path) -> Sequence[Mapping[str, Any]]:
 
 
 def read_object(path: Path) -> dict[str, Any]:
-    """What a JSON file holds by name.
+    """Return the object in a JSON file.
 
     Raises:
-        DataError: It cannot be read, or holds something else.
+        DataError: The file cannot be read, or does not hold an object.
     """
     try:
         content = read_json(path)
     except (OSError, ValueError) as error:
-        raise DataError(f"'{path}' cannot be read: {error}") from error
+        raise DataError(f"cannot read '{path}': {error}") from error
     if not isinstance(content, dict):
         raise DataError(f"'{path}' should hold a JSON object")
     return content

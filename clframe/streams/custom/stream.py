@@ -1,4 +1,4 @@
-"""Images of your own as streams: ``stream=folder`` and ``stream=file_list``."""
+"""Your own images as streams: ``stream=folder`` and ``stream=file_list``."""
 
 from __future__ import annotations
 
@@ -37,25 +37,25 @@ def folder(
     test_fraction: float = 0.2,
     images: ImageSettings = ImageSettings(),
 ) -> Stream:
-    """A folder of images: CLASS/image or DOMAIN/CLASS/image, below train and test or not.
+    """A folder of images: CLASS/image or DOMAIN/CLASS/image, optionally below train and test.
 
     Args:
         path: The folder.
-        seed: Of the images that are held out.
-        scenario: class, task or domain; null is class where classes divide the data, else domain.
+        seed: The seed of the held-out images.
+        scenario: class, task or domain; null is class if classes divide the data, else domain.
         by: What divides the data: ``class``, or ``domain`` (folders of classes in folders of
             domains).
         groups: Classes or domains of each experience, in order, such as [[cat,dog],[owl]]; null
-            takes all in alphabetical order.
-        n_experiences: How many; null is 5, or fewer where there are fewer classes.
-        test_fraction: Of each class to test on, where there is no folder ``test``.
-        images: How images are read.
+            uses all in alphabetical order.
+        n_experiences: Number of experiences; null is 5, or the number of classes if that is less.
+        test_fraction: Share of each class for testing, if there is no folder ``test``.
+        images: How to read images.
     """
     root = Path(path).expanduser()
     split = Split(by, groups, n_experiences, scenario, test_fraction, None, seed)
     column = "domain" if by == "domain" else None
     if by == "time":
-        raise SettingError("stream.by=time needs the time of each image: use stream=file_list")
+        raise SettingError("stream.by=time needs the time of each image; use stream=file_list")
     return stream_of("folder", read_folder(root), split, column, root, images)
 
 
@@ -73,24 +73,24 @@ def file_list(
     label_column: str = "label",
     class_names: list[str] | None = None,
 ) -> Stream:
-    """A CSV or JSON list of images with their labels, and with domains or times if you like.
+    """A CSV or JSON list of images with labels and, optionally, domains or times.
 
     Args:
-        path: The list: CSV with a heading, JSON (a list of objects) or JSONL. Files are named
-            relative to its folder; a column ``split`` says train or test.
-        seed: Of the images that are held out.
-        scenario: class, task or domain; null is class where classes divide the data, else domain.
+        path: The list: CSV with a heading, JSON (a list of objects) or JSONL. Files are relative to
+            its folder; a column ``split`` holds train or test.
+        seed: The seed of the held-out images.
+        scenario: class, task or domain; null is class if classes divide the data, else domain.
         by: What divides the data: ``class``, ``domain`` (values of a column, one experience each)
             or ``time`` (values of a column in ascending order, cut into equal parts).
-        column: Which column has the domain or time; null is the one named ``domain`` or ``time``.
-        groups: Classes or domains of each experience, in order; null takes all in alphabetical
+        column: The column with the domain or time; null is the column ``domain`` or ``time``.
+        groups: Classes or domains of each experience, in order; null uses all in alphabetical
             order.
-        n_experiences: How many; null is 5, or fewer where there are fewer classes.
-        test_fraction: Of each class to test on, where no row says test.
-        images: How images are read.
+        n_experiences: Number of experiences; null is 5, or the number of classes if that is less.
+        test_fraction: Share of each class for testing, if no row is marked test.
+        images: How to read images.
         file_column: The column with the file.
         label_column: The column with the class.
-        class_names: What the numbers 0, 1, ... of that column are called; null takes what is there.
+        class_names: Names of the classes 0, 1, ... in that column; null keeps the column's values.
     """
     root = Path(path).expanduser()
     split = Split(by, groups, n_experiences, scenario, test_fraction, None, seed)
@@ -99,7 +99,7 @@ def file_list(
         entries = named(entries, class_names, root)
     of_part = None if by == "class" else column or by
     if column is not None and by == "class":
-        raise SettingError("stream.column has a meaning only with stream.by=domain or time")
+        raise SettingError("stream.column needs stream.by=domain or time")
     return stream_of("file_list", entries, split, of_part, root, images)
 
 
@@ -111,29 +111,29 @@ def stream_of(
     root: Path,
     images: ImageSettings,
 ) -> Stream:
-    """The stream of a list of images.
+    """Return the stream of a list of images.
 
     Args:
-        name: Of the stream.
+        name: The stream's name.
         entries: The images.
-        split: How they become experiences.
-        column: What is known of each that says its part; None where classes do. Test images of
-            which nothing is said are one task.
-        root: Where they are, for messages.
-        images: How they are read.
+        split: How images become experiences.
+        column: The column that divides the images; None if classes do. Test images without this
+            column are one task.
+        root: Their folder or list, for messages.
+        images: How to read images.
     """
     size, color = images.size, images.color
-    if images.on_bad == "skip":  # which ones are there must be known before they are shared out
+    if images.on_bad == "skip":  # unreadable images must be known before the split
         bad = find_bad([entry.path for entry in entries], size, color)
         if bad:
             say_bad(bad, len(entries), "skip")
-            gone = {id(image) for image, _ in bad}
-            entries = [entry for entry in entries if id(entry.path) not in gone]
-    said = {entry.split for entry in entries}
+            unreadable = {id(image) for image, _ in bad}
+            entries = [entry for entry in entries if id(entry.path) not in unreadable]
+    splits = {entry.split for entry in entries}
     learned = [entry for entry in entries if entry.split in (None, TRAIN)]
     tested = [entry for entry in entries if entry.split == TEST]
-    if None in said and TEST in said:
-        raise DataError(f"'{root}' says of some images whether they are to train or test on")
+    if None in splits and TEST in splits:
+        raise DataError(f"'{root}' marks only some images as train or test; mark all or none")
     if not learned:
         raise DataError(f"'{root}' has no image to train on")
     source = f"{len(entries):,} images of '{root}'"
@@ -141,7 +141,7 @@ def stream_of(
     for entry in [*learned, *([] if unplaced else tested)]:
         if column is not None and column not in entry.columns:
             raise DataError(
-                f"'{entry.path}' has no {column}, which stream.by={split.by} asks for; "
+                f"'{entry.path}' has no {column}, which stream.by={split.by} needs; "
                 f"{nearest(column, list(entry.columns) or ['class'])}"
             )
     train = _samples(learned, column, "the training images", images, root)
@@ -152,17 +152,17 @@ def stream_of(
 
 
 def _samples(
-    entries: Sequence[Entry], column: str | None, what: str, images: ImageSettings, root: Path
+    entries: Sequence[Entry], column: str | None, name: str, images: ImageSettings, root: Path
 ) -> Samples:
-    """Images in memory, read when the first of them is wanted, or read anew each time."""
+    """Return images that are read into memory at first use, or read at every use."""
     paths = [entry.path for entry in entries]
     size, color = images.size, images.color
     try:
         shape = open_image(paths[0], size, color).shape
     except OSError as error:
         raise DataError(
-            f"image '{paths[0]}' cannot be read: {error}; mend or remove it, or leave such "
-            "images out with stream.on_bad=skip"
+            f"cannot read image '{paths[0]}': {error}; repair or remove it, or skip such images "
+            "with stream.on_bad=skip"
         ) from error
     in_memory = images.in_memory(len(paths), shape)
     files = ImageFiles(paths, size, color)
@@ -181,20 +181,20 @@ def _samples(
     base = root if root.is_dir() else root.parent
 
     def keys() -> list[str]:
-        """Paths below the folder (or the list's folder); the content of rows that have none."""
-        rows = [place for place, path in enumerate(paths) if not isinstance(path, Path)]
+        """Return paths relative to the folder (or the list's folder), or the content of rows."""
+        rows = [position for position, path in enumerate(paths) if not isinstance(path, Path)]
         of_row = dict(zip(rows, files.ids(torch.tensor(rows, dtype=torch.long)), strict=True))
         return [
-            relative_name(path, base) if isinstance(path, Path) else f"{of_row[place]:x}"
-            for place, path in enumerate(paths)
+            relative_name(path, base) if isinstance(path, Path) else f"{of_row[position]:x}"
+            for position, path in enumerate(paths)
         ]
 
-    return Samples(labels, select, tuple(shape), values, what, keys)
+    return Samples(labels, select, tuple(shape), values, name, keys)
 
 
-def _values(words: Sequence[str]) -> Sequence[Any]:
-    """Numbers where all are numbers, so that 10 comes after 9."""
+def _values(values: Sequence[str]) -> Sequence[Any]:
+    """Convert values to numbers if all are numeric, so that 10 comes after 9."""
     try:
-        return [float(word) for word in words]
+        return [float(value) for value in values]
     except ValueError:
-        return list(words)
+        return list(values)

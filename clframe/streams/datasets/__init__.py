@@ -1,4 +1,4 @@
-"""Published data sets in the layouts that they are published in, where the user has them."""
+"""Published datasets in their published layouts, in a folder of the user."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 @hookimpl
 def register(registry: Registry) -> None:
-    """Add the streams."""
-    # Here and not above: worker processes import this package and have no use for torch.
+    """Register the streams."""
+    # Imported here, because worker processes import this package without torch.
     from clframe.streams.datasets.clear import clear10
     from clframe.streams.datasets.core50 import core50
     from clframe.streams.datasets.cub200 import cub200
@@ -24,9 +24,9 @@ def register(registry: Registry) -> None:
     from clframe.streams.datasets.imagenet_r import imagenet_r
     from clframe.streams.datasets.tiny_imagenet import tiny_imagenet
 
-    made: tuple[Callable[..., Stream], ...] = (
+    factories: tuple[Callable[..., Stream], ...] = (
         *(clear10, core50, cub200),
         *(domainnet, imagenet_r, tiny_imagenet),
     )
-    for factory in made:
+    for factory in factories:
         registry.add("stream", factory.__name__, factory, family="own")

@@ -1,4 +1,4 @@
-"""CLEAR-10: ten years of photographs, in buckets one after the other."""
+"""CLEAR-10: ten years of photographs in consecutive buckets."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ def clear10(
     """CLEAR-10: 11 classes (one is background) of photographs of 2004 to 2014, in 10 buckets.
 
     Lin et al., "The CLEAR Benchmark: Continual LEArning on Real-World Imagery" (2021). Each bucket
-    is an experience and a task. Bucket 0, which is there to train a backbone on, is left out. With
-    ``test`` the published test set is tested on; without, three of ten images of each class, as
-    the paper does.
+    is an experience and a task. Bucket 0, meant for pretraining a backbone, is left out. The test
+    set is the published folder ``test`` or, without it, three of ten images of each class, as in
+    the paper.
 
     Args:
         data_dir: The data folder.
         path: The folder with ``train`` and ``test``; null is ``clear10`` in the data folder.
-        seed: Of the images that are held out where there is no test set.
+        seed: The seed of the held-out images if there is no test set.
         scenario: null is domain.
-        images: How images are read.
+        images: How to read images.
     """
     root = LAYOUT.place(path, data_dir)
     split = Split("domain", None, None, scenario, 0.3, None, seed)
@@ -40,7 +40,7 @@ def clear10(
 
 
 def read(root: Path) -> list[Entry]:
-    """The images of train and test, by their lists in JSON or by their folders."""
+    """List the images of train and test from their JSON lists or their folders."""
     folders = [(root / name, name) for name in (TRAIN, TEST) if (root / name).is_dir()]
     if not any(name == TRAIN for _, name in folders):
         folders = [(root, TRAIN)]
@@ -51,7 +51,7 @@ def read(root: Path) -> list[Entry]:
         if (folder / "labeled_metadata.json").is_file():
             entries += _listed(folder, split)
         elif (folder / "labeled_images").is_dir():
-            entries += _found(folder, split)
+            entries += _in_folders(folder, split)
         else:
             raise LAYOUT.missing(folder, "labeled_metadata.json and the folder labeled_images")
     if not entries:
@@ -65,21 +65,23 @@ def _listed(folder: Path, split: str | None) -> list[Entry]:
     for bucket, classes in buckets.items():
         if bucket == "0":
             continue
-        for name, place in classes.items():
-            for image in read_object(folder / str(place)).values():
+        for name, list_path in classes.items():
+            for image in read_object(folder / str(list_path)).values():
                 if not isinstance(image, dict) or "IMG_PATH" not in image:
-                    raise DataError(f"'{folder / str(place)}' should say IMG_PATH of each image")
+                    raise DataError(
+                        f"'{folder / str(list_path)}' must have an IMG_PATH for each image"
+                    )
                 entries.append(_entry(folder / image["IMG_PATH"], name, split, bucket))
     return entries
 
 
-def _found(folder: Path, split: str | None) -> list[Entry]:
+def _in_folders(folder: Path, split: str | None) -> list[Entry]:
     images = folder / "labeled_images"
     entries = []
     for image in images_in(images):
         parts = image.relative_to(images).parts
         if len(parts) != 3:
-            raise DataError(f"'{image}' should be labeled_images/BUCKET/CLASS/image")
+            raise DataError(f"'{image}' must be labeled_images/BUCKET/CLASS/image")
         if parts[0] != "0":
             entries.append(_entry(image, parts[1], split, parts[0]))
     return entries
@@ -87,7 +89,7 @@ def _found(folder: Path, split: str | None) -> list[Entry]:
 
 def _entry(image: Path, label: str, split: str | None, bucket: str) -> Entry:
     if not bucket.isdigit():
-        raise DataError(f"'{image}' is of bucket '{bucket}', but buckets are numbers")
+        raise DataError(f"'{image}' is in bucket '{bucket}', but buckets are numbers")
     return Entry(image, label, split, {"bucket": f"bucket{int(bucket):02d}"})
 
 

@@ -47,22 +47,23 @@ def core50(
     """CORe50 (NI, NC, NIC): 50 objects in 11 sessions, by its lists or its folders.
 
     Lomonaco & Maltoni, "CORe50: a New Dataset and Benchmark for Continuous Object Recognition"
-    (2017). ``nc``: new objects come, ten at first, then five at a time (9 experiences). ``ni``: all
-    objects, in new sessions (8). ``nic``: both (79 experiences; needs the lists). Sessions 3, 7 and
-    10 are tested on: with ``nc`` a column for the objects of each experience, else one column.
-    Without the folder ``batches_filelists``, nc takes objects in their order and ni one session
-    after the other. Labels are those of the folders: an object's own, or its category's.
+    (2017). ``nc``: new objects, ten at first, then five at a time (9 experiences). ``ni``: all
+    objects in new sessions (8). ``nic``: both (79 experiences; needs the lists). Sessions 3, 7 and
+    10 are for
+    testing: ``nc`` has a column for the objects of each experience, the others have one column.
+    Without the folder ``batches_filelists``, nc learns objects in order and ni one session after
+    the other. Labels come from the folders: an object's own, or its category's.
 
     Args:
         data_dir: The data folder.
         path: The folder with ``core50_128x128`` and ``batches_filelists``; null is CORe50 in the
             data folder.
-        seed: Draws nothing here.
+        seed: Has no effect.
         scenario: null is class for nc and nic, and domain for ni.
         protocol: ``ni``, ``nc`` or ``nic``.
-        run: Which of the ten published orders.
-        level: Tell the 50 objects apart, or the 10 categories.
-        images: How images are read.
+        run: The number of one of the ten published orders.
+        level: Distinguish the 50 objects, or the 10 categories.
+        images: How to read images.
     """
     at_least(run, 0, "stream.run")
     root = LAYOUT.place(path, data_dir)
@@ -87,14 +88,14 @@ def core50(
 
 
 def read(root: Path, protocol: Protocol = "nc", run: int = 0, level: str = "object") -> list[Entry]:
-    """The images of a protocol, each with the batch it is learned in."""
+    """List the images of a protocol, each with its training batch."""
     images = next((p for p in sorted(root.glob("core50_*x*")) if p.is_dir()), root)
     lists = next((p for p in (root, root.parent) if (p / "batches_filelists").is_dir()), None)
     if lists is not None:
         return _listed(root, images, lists / "batches_filelists", protocol, run, level)
     if protocol == "nic":
         raise LAYOUT.missing(root, "the folder batches_filelists, which stream.protocol=nic needs")
-    return _found(root, images, protocol, level)
+    return _in_folders(root, images, protocol, level)
 
 
 def _listed(
@@ -102,7 +103,7 @@ def _listed(
 ) -> list[Entry]:
     names = [f"{protocol.upper()}_inc{'_cat' if level == 'category' else ''}"]
     names.append(f"{protocol.upper()}_inc")
-    folders = [lists / name / f"{word}{run}" for name in names for word in ("run", "Run")]
+    folders = [lists / name / f"{prefix}{run}" for name in names for prefix in ("run", "Run")]
     folder = next((folder for folder in folders if folder.is_dir()), None)
     if folder is None:
         raise LAYOUT.missing(root, f"batches_filelists/{names[-1]}/run{run}")
@@ -114,54 +115,54 @@ def _listed(
         )
     entries = []
     for number, path in enumerate(batches):
-        for _, words in lines(path):
+        for _, fields in lines(path):
             entries.append(
-                _entry(images, words[0], TRAIN, {"batch": f"batch{number:02d}"}, level, path)
+                _entry(images, fields[0], TRAIN, {"batch": f"batch{number:02d}"}, level, path)
             )
     tests = folder / "test_filelist.txt"
-    for _, words in lines(tests):
-        entries.append(_entry(images, words[0], TEST, {}, level, tests))
+    for _, fields in lines(tests):
+        entries.append(_entry(images, fields[0], TEST, {}, level, tests))
     return entries
 
 
-def _found(root: Path, images: Path, protocol: Protocol, level: str) -> list[Entry]:
-    places = [path.relative_to(images).as_posix() for path in images_in(images)]
-    places = [place for place in places if _PLACE.match(place)]
-    if not places:
+def _in_folders(root: Path, images: Path, protocol: Protocol, level: str) -> list[Entry]:
+    paths = [path.relative_to(images).as_posix() for path in images_in(images)]
+    paths = [image for image in paths if _PLACE.match(image)]
+    if not paths:
         raise LAYOUT.missing(root, "images such as core50_128x128/s1/o1/C_01_01_000.png")
     entries = []
-    for place in places:
-        session, number = _numbers(place)
+    for image in paths:
+        session, number = _numbers(image)
         if session in TEST_SESSIONS:
-            entries.append(_entry(images, place, TEST, {}, level, root))
+            entries.append(_entry(images, image, TEST, {}, level, root))
             continue
         batch = f"s{session:02d}" if protocol == "ni" else _batch_of(number)
-        entries.append(_entry(images, place, TRAIN, {"batch": batch}, level, root))
+        entries.append(_entry(images, image, TRAIN, {"batch": batch}, level, root))
     order = sorted({e.columns["batch"] for e in entries if e.split == TRAIN})
     return sorted(entries, key=lambda e: order.index(e.columns["batch"]) if e.columns else -1)
 
 
 def _batch_of(number: int) -> str:
-    """Objects 1 to 10 come first, then five at a time."""
+    """Return the batch of an object: 1 to 10 first, then five at a time."""
     return f"batch{max(0, (number - 6) // 5):02d}"
 
 
-def _numbers(place: str) -> Sequence[int]:
-    match = _PLACE.search(place)
+def _numbers(path: str) -> Sequence[int]:
+    match = _PLACE.search(path)
     if match is None:
-        raise DataError(f"'{place}' should be SESSION/OBJECT/image, such as s1/o1/C_01_01_000.png")
+        raise DataError(f"'{path}' must be SESSION/OBJECT/image, such as s1/o1/C_01_01_000.png")
     return [int(word) for word in match.groups()]
 
 
 def _entry(
-    images: Path, place: str, split: str, columns: dict[str, str], level: str, where: Path
+    images: Path, path: str, split: str, columns: dict[str, str], level: str, where: Path
 ) -> Entry:
-    number = _numbers(place)[1]
+    number = _numbers(path)[1]
     if not 1 <= number <= 50:
         raise DataError(f"'{where}': object o{number} is out of range; there are o1 to o50")
     category = CATEGORIES[(number - 1) // 5]
     label = category if level == "category" else f"{category}{(number - 1) % 5 + 1}"
-    return Entry(images / place, label, split, columns)
+    return Entry(images / path, label, split, columns)
 
 
 LAYOUT = Layout(

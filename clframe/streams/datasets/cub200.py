@@ -20,33 +20,33 @@ def cub200(
     class_order: str | None = "shuffled",
     images: ImageSettings = ImageSettings(size=224),
 ) -> Stream:
-    """CUB-200-2011: 200 species of birds, about 30 images each to learn and to test on.
+    """CUB-200-2011: 200 species of birds, about 30 images each for training and for testing.
 
     Wah et al., "The Caltech-UCSD Birds-200-2011 Dataset" (2011), with its own split.
 
     Args:
         data_dir: The data folder.
         path: The folder ``CUB_200_2011``; null is the one in the data folder.
-        seed: Of a shuffled class order.
+        seed: The seed of a shuffled class order.
         scenario: class or task; null is class.
-        n_experiences: How many; classes are shared out as evenly as can be.
+        n_experiences: Number of experiences; classes are distributed as evenly as possible.
         class_order: ``shuffled``, or null for the published order.
-        images: How images are read.
+        images: How to read images.
     """
     root = LAYOUT.place(path, data_dir)
     return by_class(LAYOUT, read(root), root, images, seed, scenario, n_experiences, class_order)
 
 
 def read(root: Path) -> list[Entry]:
-    """The images that the lists name; classes are called as published (001.Laysan_Albatross)."""
+    """List the images in the lists; classes have published names (001.Laysan_Albatross)."""
     lists = ("images.txt", "image_class_labels.txt", "train_test_split.txt")
     for name in lists:
         if not (root / name).is_file():
             raise LAYOUT.missing(root, f"the list {name}")
-    places, classes, trained = (dict(pairs(root / name)) for name in lists)
+    paths, classes, trained = (dict(pairs(root / name)) for name in lists)
     names = dict(pairs(root / "classes.txt")) if (root / "classes.txt").is_file() else {}
     entries = []
-    for number, place in places.items():
+    for number, path in paths.items():
         if number not in classes or trained.get(number) not in ("0", "1"):
             raise DataError(
                 f"image {number} of '{root / lists[0]}' has no class in {lists[1]} or no 0 or 1 "
@@ -59,7 +59,7 @@ def read(root: Path) -> list[Entry]:
                 f"classes.txt has {len(names)}"
             )
         split = TRAIN if trained[number] == "1" else TEST
-        entries.append(Entry(root / "images" / place, names.get(label, label), split, {}))
+        entries.append(Entry(root / "images" / path, names.get(label, label), split, {}))
     if not entries:
         raise LAYOUT.missing(root, "images in images.txt")
     return entries

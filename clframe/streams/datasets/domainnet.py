@@ -32,17 +32,19 @@ def domainnet(
         data_dir: The data folder.
         path: The folder with the domains' folders and lists; null is ``domainnet`` in the data
             folder.
-        seed: Draws nothing here.
+        seed: Has no effect.
         scenario: null is domain.
-        domains: Which ones, in order; null takes those that are there, in alphabetical order.
-        images: How images are read.
+        domains: The domains to learn, in order; null uses all in the folder, in alphabetical order.
+        images: How to read images.
     """
     root = LAYOUT.place(path, data_dir)
     entries = read(root)
-    here = {entry.columns["domain"] for entry in entries}
+    domains_found = {entry.columns["domain"] for entry in entries}
     for name in domains or ():
-        if name not in here:
-            raise LAYOUT.missing(root, f"domain '{name}' (there are {', '.join(sorted(here))})")
+        if name not in domains_found:
+            raise LAYOUT.missing(
+                root, f"domain '{name}' (it has {', '.join(sorted(domains_found))})"
+            )
     groups: list[Any] | None = None if domains is None else list(domains)
     if domains is not None:
         entries = [entry for entry in entries if entry.columns["domain"] in domains]
@@ -51,24 +53,24 @@ def domainnet(
 
 
 def read(root: Path) -> list[Entry]:
-    """The images of the domains whose lists are there."""
+    """List the images of the domains whose lists exist."""
     entries = []
     for domain in DOMAINS:
-        found = {split: root / f"{domain}_{split}.txt" for split in (TRAIN, TEST)}
-        there = [split for split, path in found.items() if path.is_file()]
-        if len(there) == 1:
-            other = TEST if there == [TRAIN] else TRAIN
+        lists = {split: root / f"{domain}_{split}.txt" for split in (TRAIN, TEST)}
+        splits = [split for split, path in lists.items() if path.is_file()]
+        if len(splits) == 1:
+            other = TEST if splits == [TRAIN] else TRAIN
             raise LAYOUT.missing(root, f"the list {domain}_{other}.txt")
-        for split in there:
-            for number, words in lines(found[split]):
-                place = Path(words[0])
-                if len(place.parts) < 3:
+        for split in splits:
+            for number, fields in lines(lists[split]):
+                image = Path(fields[0])
+                if len(image.parts) < 3:
                     raise DataError(
-                        f"list '{found[split]}', line {number}: '{place}' should be "
+                        f"list '{lists[split]}', line {number}: '{image}' must be "
                         "DOMAIN/CLASS/image"
                     )
                 columns = {"domain": domain}
-                entries.append(Entry(root / place, place.parts[-2], split, columns))
+                entries.append(Entry(root / image, image.parts[-2], split, columns))
     if not entries:
         raise LAYOUT.missing(root, f"lists such as {DOMAINS[0]}_train.txt")
     return entries

@@ -1,4 +1,4 @@
-"""What all published layouts share: where they are looked for, their lists, their streams."""
+"""The parts that all published layouts share: location, lists and streams."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from clframe.streams.custom.stream import stream_of
 
 @dataclass(frozen=True)
 class Layout:
-    """A published data set.
+    """A published dataset.
 
     Args:
         stream: The stream's name.
-        title: What it is called.
-        folder: Its own folder below the data folder.
-        needs: What has to be in it, for a sentence.
-        read: All images of a folder; raises DataError where the layout is another.
+        title: The dataset's name.
+        folder: Its folder below the data folder.
+        needs: The required files, for messages.
+        read: Lists all images of a folder; raises DataError if the layout differs.
     """
 
     stream: str
@@ -37,26 +37,26 @@ class Layout:
     read: Callable[[Path], list[Entry]]
 
     def place(self, path: str | None, data_dir: Path) -> Path:
-        """The folder.
+        """Return the dataset's folder.
 
         Raises:
-            DataError: It is not there; the sentence says what to put where.
+            DataError: It does not exist; the message tells which files to put where.
         """
         root = data_dir / self.folder if path is None else Path(path).expanduser()
         if not root.is_dir():
             raise DataError(
-                f"{self.title} is not in '{root}': put {self.needs} there, or say where it is with "
-                f"stream.path=DIR; clframe data check {self.stream} DIR shows what is found"
+                f"{self.title} is not in '{root}'; put {self.needs} there, or set stream.path=DIR "
+                f"(`clframe data check {self.stream} DIR` lists what a folder has)"
             )
         return root
 
     def missing(self, root: Path, what: str) -> DataError:
-        """The error that says that something is not in the folder."""
-        return DataError(f"{self.title} in '{root}' lacks {what}: put {self.needs} there")
+        """Return the error for something that is missing in the folder."""
+        return DataError(f"{self.title} in '{root}' lacks {what}; put {self.needs} there")
 
 
 def lines(path: Path) -> Iterator[tuple[int, list[str]]]:
-    """The words of each line of a list that is not empty, with the line's number.
+    """Split each non-empty line of a list into words; yield its number and the words.
 
     Raises:
         DataError: The list cannot be read.
@@ -64,26 +64,26 @@ def lines(path: Path) -> Iterator[tuple[int, list[str]]]:
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"list '{path}' cannot be read: {error}") from error
+        raise DataError(f"cannot read list '{path}': {error}") from error
     for number, line in enumerate(text.splitlines(), 1):
         if line.strip():
             yield number, line.split()
 
 
 def pairs(path: Path) -> Iterator[tuple[str, str]]:
-    """The two words of each line of a list.
+    """Yield the two words of each line of a list.
 
     Raises:
-        DataError: A line has another number of words; it is named.
+        DataError: A line does not have two words; the message names it.
     """
-    for number, words in lines(path):
-        if len(words) != 2:
-            raise DataError(f"list '{path}', line {number}: two words should be there")
-        yield words[0], words[1]
+    for number, fields in lines(path):
+        if len(fields) != 2:
+            raise DataError(f"list '{path}', line {number}: expected two words")
+        yield fields[0], fields[1]
 
 
 def images_in(folder: Path) -> list[Path]:
-    """The images of a folder and of those below it, in order."""
+    """Return the images in a folder and its subfolders, sorted."""
     return sorted(path for path in folder.rglob("*") if path.suffix.lower() in SUFFIXES)
 
 
@@ -99,7 +99,7 @@ def by_class(
     test_fraction: float = 0.2,
     split_seed: int | None = None,
 ) -> Stream:
-    """The stream of a data set whose classes are shared out over experiences."""
+    """Return the stream of a dataset whose classes are distributed over experiences."""
     classes = sorted({entry.label for entry in entries}, key=str)
     if class_order == "shuffled":
         order = torch.randperm(len(classes), generator=torch.Generator().manual_seed(seed))

@@ -22,23 +22,23 @@ def imagenet_r(
     split_seed: int = 0,
     images: ImageSettings = ImageSettings(size=224),
 ) -> Stream:
-    """ImageNet-R: 200 classes of renditions, 30,000 images, a fifth of them tested on.
+    """ImageNet-R: 200 classes of renditions, 30,000 images, a fifth of them for testing.
 
     Hendrycks et al., "The Many Faces of Robustness" (2021), as a stream of Wang et al.,
-    "DualPrompt" (2022). It is published without a split; 80 of 100 are learned, drawn within each
-    class by ``split_seed`` and so the same whatever the run's seed. Where the folder has
-    ``train.txt`` and ``test.txt`` (CLASS/image in each line), or folders ``train`` and ``test``,
-    those decide.
+    "DualPrompt" (2022). The dataset has no published split; 80 of 100 images of each class are for
+    training, drawn by ``split_seed`` and therefore the same for every seed of the run. A split in
+    the folder takes precedence: ``train.txt`` and ``test.txt`` (CLASS/image in each line), or
+    folders ``train`` and ``test``.
 
     Args:
         data_dir: The data folder.
         path: The folder ``imagenet-r``; null is the one in the data folder.
-        seed: Of a shuffled class order.
+        seed: The seed of a shuffled class order.
         scenario: class or task; null is class.
-        n_experiences: How many; classes are shared out as evenly as can be.
+        n_experiences: Number of experiences; classes are distributed as evenly as possible.
         class_order: ``shuffled``, or null for the alphabetical order of names.
-        split_seed: Of the images that are tested on.
-        images: How images are read.
+        split_seed: The seed of the test images.
+        images: How to read images.
     """
     root = LAYOUT.place(path, data_dir)
     return by_class(
@@ -55,12 +55,12 @@ def imagenet_r(
 
 
 def read(root: Path) -> list[Entry]:
-    """The images of all classes, split where the folder says how."""
+    """List the images of all classes, with the folder's split if it has one."""
     names = class_names(root / "words.txt")
     parts: list[tuple[list[Path], str | None]] = []
     if (root / "train.txt").is_file() and (root / "test.txt").is_file():
         for split in (TRAIN, TEST):
-            listed = [root / words[0] for _, words in lines(root / f"{split}.txt")]
+            listed = [root / fields[0] for _, fields in lines(root / f"{split}.txt")]
             parts.append((listed, split))
     elif (root / "train").is_dir() and (root / "test").is_dir():
         parts += [(images_in(root / split), split) for split in (TRAIN, TEST)]
@@ -72,7 +72,7 @@ def read(root: Path) -> list[Entry]:
             folder = image.parent.name
             if not (folder.startswith("n") and folder[1:].isdigit()):
                 raise DataError(
-                    f"'{image}' should be in a folder named after its class, such as n01443537"
+                    f"'{image}' must be in a folder named after its class, such as n01443537"
                 )
             entries.append(Entry(image, names.get(folder) or folder, of_split, {}))
     if not entries:

@@ -1,4 +1,4 @@
-"""All published layouts by the names of their streams."""
+"""All published layouts by stream name."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _MODULES = (clear, core50, cub200, domainnet, imagenet_r, tiny_imagenet)
 
 
 def layouts() -> dict[str, Layout]:
-    """The layout of each stream.
+    """Return the layout of each stream.
 
     >>> layouts()["cub200"].stream
     'cub200'

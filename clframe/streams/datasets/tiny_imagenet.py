@@ -21,26 +21,26 @@ def tiny_imagenet(
     class_order: str | None = None,
     images: ImageSettings = ImageSettings(),
 ) -> Stream:
-    """TinyImageNet: 200 classes, 500 images each to learn; the validation set is tested on.
+    """TinyImageNet: 200 classes, 500 training images each; the validation set is for testing.
 
-    Le & Yang, "Tiny ImageNet Visual Recognition Challenge" (2015). Labels of its test set are not
-    published.
+    Le & Yang, "Tiny ImageNet Visual Recognition Challenge" (2015). The labels of its test set are
+    not published.
 
     Args:
         data_dir: The data folder.
         path: The folder ``tiny-imagenet-200``; null is the one in the data folder.
-        seed: Of a shuffled class order.
+        seed: The seed of a shuffled class order.
         scenario: class or task; null is class.
-        n_experiences: How many; classes are shared out as evenly as can be.
+        n_experiences: Number of experiences; classes are distributed as evenly as possible.
         class_order: null for the alphabetical order of names, or ``shuffled``.
-        images: How images are read.
+        images: How to read images.
     """
     root = LAYOUT.place(path, data_dir)
     return by_class(LAYOUT, read(root), root, images, seed, scenario, n_experiences, class_order)
 
 
 def read(root: Path) -> list[Entry]:
-    """The images of train, and of val by its list."""
+    """List the images of train, and of val from its list."""
     train, val = root / "train", root / "val"
     if not train.is_dir():
         raise LAYOUT.missing(root, "the folder train")
@@ -54,13 +54,13 @@ def read(root: Path) -> list[Entry]:
     ]
     annotations = val / "val_annotations.txt"
     if annotations.is_file():
-        for number, words in lines(annotations):
-            if len(words) < 2 or words[1] not in titles:
+        for number, fields in lines(annotations):
+            if len(fields) < 2 or fields[1] not in titles:
                 raise DataError(
-                    f"list '{annotations}', line {number}: an image and the name of a class of "
-                    "train should be there"
+                    f"list '{annotations}', line {number}: expected an image and the name of a "
+                    "class in train"
                 )
-            entries.append(Entry(val / "images" / words[0], titles[words[1]], TEST, {}))
+            entries.append(Entry(val / "images" / fields[0], titles[fields[1]], TEST, {}))
         return entries
     own = [folder for folder in folders if (val / folder.name).is_dir()]
     if not own:
@@ -73,21 +73,21 @@ def read(root: Path) -> list[Entry]:
 
 
 def class_names(path: Path) -> dict[str, str]:
-    """The first name of each WordNet number in a list of them; nothing where there is no list."""
+    """Return the first name of each WordNet number in a list; empty if there is no list."""
     if not path.is_file():
         return {}
-    found = {}
+    names = {}
     for line in path.read_text(encoding="utf-8").splitlines():
-        number, _, words = line.partition("\t")
-        found[number] = words.partition(",")[0].strip()
-    return found
+        number, _, titles = line.partition("\t")
+        names[number] = titles.partition(",")[0].strip()
+    return names
 
 
 def _titles(numbers: list[str], names: dict[str, str]) -> dict[str, str]:
-    """What classes are called: by name where it is one class's alone."""
-    given = {number: names.get(number) or number for number in numbers}
-    often = Counter(given.values())
-    return {number: name if often[name] == 1 else number for number, name in given.items()}
+    """Return the titles of classes: their name if it is unique, else their number."""
+    titles = {number: names.get(number) or number for number in numbers}
+    counts = Counter(titles.values())
+    return {number: name if counts[name] == 1 else number for number, name in titles.items()}
 
 
 LAYOUT = Layout(

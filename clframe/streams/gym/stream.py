@@ -1,4 +1,4 @@
-"""Streams of Gymnasium environments, one task each, to be learned by reward."""
+"""Streams of Gymnasium environments, one task each, for learning by reward."""
 
 from __future__ import annotations
 
@@ -29,26 +29,25 @@ def gym(
     success_return: float | None = None,
     imitation: ImitationSettings = SETTINGS,
 ) -> Stream:
-    """Gymnasium environments, one after the other, learned by reward.
+    """Gymnasium environments, learned by reward one after the other.
 
-    Actions are numbers, scaled to -1 ... 1, or one choice; all environments have them alike.
-    Observations of any kind are laid end to end to one state, and shorter ones than the longest are
-    followed by zeros. Texts are left out.
+    Actions are numbers, scaled to -1 ... 1, or one choice; all environments need actions of the
+    same kind and size. Observations of any kind are flattened into one state, padded with zeros to
+    the longest. Text observations are omitted.
 
-    An episode is a success if the environment says so (``info["success"]``, ``info["is_success"]``)
-    at any step, or if its return reaches ``success_return``, or else the environment's own
-    ``reward_threshold``, which Gymnasium takes as solved.
+    An episode succeeds if the environment reports it (``info["success"]``, ``info["is_success"]``)
+    at any step, or if its return reaches ``success_return``. For environments without such a
+    report, this is by default their ``reward_threshold``, which Gymnasium defines as solved.
 
     Args:
-        data_dir: Not used: there are no demonstrations.
-        seed: Of the run.
-        envs: The environment of each experience: as Gymnasium's registry has it, MODULE:ID, or
-            MODULE:ATTRIBUTE for a subclass of ``gymnasium.Env`` or a function that is annotated to
-            return one; or a mapping with ``id``,
-            ``name`` (of the task), ``success_return`` and what else it is made with. One that is
-            named again is the same task, which comes back.
-        success_return: The return from which on an episode is a success; None: see above.
-        imitation: What all robot streams have in common; environments with a shorter limit than
+        data_dir: Not used, because there are no demonstrations.
+        seed: The run's seed.
+        envs: The environment of each experience: a name in Gymnasium's registry, MODULE:ID, or
+            MODULE:ATTRIBUTE for a subclass of ``gymnasium.Env`` or a function annotated to return
+            one. Or a mapping with ``id``, ``name`` (of the task), ``success_return`` and arguments
+            for the environment. A repeated name is the same task again.
+        success_return: The return from which an episode succeeds; None: see above.
+        imitation: The settings that all robot streams share; environments with a shorter limit than
             ``horizon`` end their episodes themselves.
     """
     named = [_entry(entry, success_return) for entry in envs]
@@ -61,16 +60,16 @@ def franka_kitchen(
     tasks: list[str] | tuple[str, ...] = kitchen.TASKS,
     imitation: ImitationSettings = dataclasses.replace(SETTINGS, horizon=280),
 ) -> Stream:
-    """FrankaKitchen's seven sub-tasks, one after the other, by reward.
+    """FrankaKitchen's seven sub-tasks, learned by reward one after the other.
 
-    The reward is 1 at the step at which the thing is where it has to be, else 0, and the episode
-    then ends as a success (Gupta et al., "Relay Policy Learning", 2019; Gymnasium-Robotics).
+    The reward is 1 at the step at which the object reaches its target, else 0, and the episode then
+    ends as a success (Gupta et al., "Relay Policy Learning", 2019; Gymnasium-Robotics).
 
     Args:
         data_dir: Not used.
-        seed: Of the run.
-        tasks: The thing to be moved in each experience.
-        imitation: What all robot streams have in common.
+        seed: The run's seed.
+        tasks: The object to move in each experience.
+        imitation: The settings that all robot streams share.
     """
     for task in tasks:
         if task not in kitchen.TASKS:
@@ -88,18 +87,20 @@ def franka_kitchen(
 
 
 def _entry(entry: Any, success_return: float | None) -> tuple[str, Source]:
-    """The name of a task and its environment, from what the user gave."""
+    """Return the name of a task and its environment from a user's entry."""
     arguments = {"id": entry} if isinstance(entry, str) else dict(entry)
     identity = arguments.pop("id", None)
     if not isinstance(identity, str) or not identity.rpartition(":")[2]:
         raise SettingError(
-            f"stream.envs: {entry!r} must be a name, or a mapping with an 'id' that is one"
+            f"stream.envs: {entry!r} must be a name, or a mapping whose 'id' is a name"
         )
     name = str(arguments.pop("name", identity.rpartition(":")[2]))
-    wanted = arguments.pop("success_return", success_return)
-    if wanted is not None and (isinstance(wanted, bool) or not isinstance(wanted, int | float)):
+    threshold = arguments.pop("success_return", success_return)
+    if threshold is not None and (
+        isinstance(threshold, bool) or not isinstance(threshold, int | float)
+    ):
         raise SettingError(f"stream.envs: success_return of '{name}' must be a number")
-    return name, Source(identity, arguments, None if wanted is None else float(wanted))
+    return name, Source(identity, arguments, None if threshold is None else float(threshold))
 
 
 def _stream(
@@ -109,21 +110,21 @@ def _stream(
     seed: int,
     alike: bool = False,
 ) -> Stream:
-    """The stream of environments that were named; if they are alike, one tells of all."""
+    """Return a stream of named environments; ``alike`` inspects only one of them."""
     if not named:
         raise SettingError("stream.envs needs at least one environment")
     problem = missing()
     if problem is not None:
-        raise DataError(f"stream={name} cannot be made: {problem}")
+        raise DataError(f"cannot create stream={name}: {problem}")
     sources: dict[str, Source] = {}
     for task, source in named:
         if sources.setdefault(task, source) != source:
             raise SettingError(
-                f"stream.envs: two different environments are called '{task}': give one a 'name'"
+                f"stream.envs: two different environments are called '{task}'; give one a 'name'"
             )
-    known = look(named[0][1])
+    first_facts = look(named[0][1])
     facts = {
-        task: known if alike or source == named[0][1] else look(source)
+        task: first_facts if alike or source == named[0][1] else look(source)
         for task, source in sources.items()
     }
     _check_actions(facts)
@@ -132,14 +133,12 @@ def _stream(
     state_size = max(sizes.values())
     left_out = sorted({part for each in facts.values() for part in each.flattening.left_out})
     if left_out:
-        warn_user(
-            f"stream={name}: observations without {', '.join(left_out)}, which are no numbers"
-        )
+        warn_user(f"stream={name}: omitting non-numeric observations: {', '.join(left_out)}")
     robots = [
         _robot(task, source, facts[task], state_size, settings.horizon)
         for task, source in sources.items()
     ]
-    made = imitation_stream(
+    stream = imitation_stream(
         name,
         robots,
         [list(sources).index(task) for task, _ in named],
@@ -148,69 +147,69 @@ def _stream(
         state_size,
         first.choices or first.numbers,
         seed=seed,
-        source=_said(sizes, left_out),
+        source=_describe(sizes, left_out),
         read=functools.partial(_no_demonstrations, name),
     )
-    return dataclasses.replace(made, discrete=first.choices is not None)
+    return dataclasses.replace(stream, discrete=first.choices is not None)
 
 
-def _said(sizes: Mapping[str, int], left_out: Sequence[str]) -> str:
+def _describe(sizes: Mapping[str, int], left_out: Sequence[str]) -> str:
     from importlib.metadata import version
 
-    said = f"environments of Gymnasium {version('gymnasium')}"
+    description = f"environments of Gymnasium {version('gymnasium')}"
     if len(set(sizes.values())) > 1:
-        said += f"; observations shorter than {max(sizes.values())} are followed by zeros"
-    return said + (f"; observations without {', '.join(left_out)}" if left_out else "")
+        description += f"; observations shorter than {max(sizes.values())} are followed by zeros"
+    return description + (f"; observations without {', '.join(left_out)}" if left_out else "")
 
 
 def _check_actions(facts: Mapping[str, Facts]) -> None:
-    """Refuse environments that take other actions than the first one."""
+    """Check that all environments take the same actions as the first one."""
 
-    def words(each: Facts) -> str:
+    def kind(each: Facts) -> str:
         return (
             f"{each.numbers} numbers" if each.choices is None else f"one of {each.choices} choices"
         )
 
     (first, expected), *others = facts.items()
     for task, each in others:
-        if words(each) != words(expected):
+        if kind(each) != kind(expected):
             raise SettingError(
-                f"stream.envs: an action of '{task}' is {words(each)}, but one of '{first}' is "
-                f"{words(expected)}: all environments of a stream need actions of one kind and size"
+                f"stream.envs: an action of '{task}' is {kind(each)}, but one of '{first}' is "
+                f"{kind(expected)}; all environments of a stream need actions of one kind and size"
             )
 
 
 def _robot(name: str, source: Source, facts: Facts, state_size: int, horizon: int) -> RobotTask:
-    """The task of an environment, with what tells success in it."""
-    wanted = source.success_return
-    if wanted is None and facts.flag is None:
-        wanted = facts.threshold
-        if wanted is None:
+    """Return the task of an environment, including its success criterion."""
+    threshold = source.success_return
+    if threshold is None and facts.flag is None:
+        threshold = facts.threshold
+        if threshold is None:
             raise SettingError(
-                f"stream.envs: '{name}' does not say whether it was solved (its info has neither "
-                "'success' nor 'is_success', and it has no reward_threshold): set "
-                "stream.success_return to the return from which on an episode is a success"
+                f"stream.envs: '{name}' does not report success (its info has neither 'success' "
+                "nor 'is_success', and it has no reward_threshold); set stream.success_return to "
+                "the return from which an episode succeeds"
             )
         if facts.limit is not None and horizon < facts.limit:
             raise SettingError(
                 f"stream.horizon={horizon} ends episodes of '{name}' before its own limit of "
-                f"{facts.limit} steps, for which its reward_threshold of {wanted:g} is meant: set "
-                "stream.success_return as well"
+                f"{facts.limit} steps, to which its reward_threshold of {threshold:g} refers; set "
+                "stream.success_return too"
             )
     from importlib.metadata import version
 
     return RobotTask(
         name,
-        # Environments are kept by family and name, so it says all that makes another one.
+        # Environments are kept by family and name, so the family must identify the environment.
         f"gymnasium-{version('gymnasium')}-{source.id}-{dict(source.arguments)}-{state_size}-"
-        f"{horizon}-{wanted}",
+        f"{horizon}-{threshold}",
         name.replace("_", " "),
-        functools.partial(GymEnvironment, source, state_size, horizon, wanted),
+        functools.partial(GymEnvironment, source, state_size, horizon, threshold),
     )
 
 
 def _no_demonstrations(stream: str, number: int) -> Sequence[Demonstration]:
     raise DataError(
-        f"stream={stream} has no demonstrations: it is learned by reward, with learner=sac "
-        "(actions that are numbers) or learner=ppo (also choices)"
+        f"stream={stream} has no demonstrations; learn it by reward with learner=sac (numeric "
+        "actions) or learner=ppo (also choices)"
     )

@@ -1,4 +1,4 @@
-"""Split, permuted and rotated image data sets: MNIST, Fashion-MNIST, CIFAR-10, CIFAR-100."""
+"""Split, permuted and rotated image datasets: MNIST, Fashion-MNIST, CIFAR-10, CIFAR-100."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
 @hookimpl
 def register(registry: Registry) -> None:
-    """Add the streams."""
-    # Here and not above: worker processes import this package and have no use for torch.
+    """Register the streams."""
+    # Imported here, because worker processes import this package without torch.
     from clframe.streams.images.stream import add_streams
 
     add_streams(registry)

@@ -1,7 +1,7 @@
 """CIFAR-10 and CIFAR-100 in their binary layout: labels and pixels as plain bytes, no pickle.
 
-A file is rows of one label byte (CIFAR-100: the coarse label, then the fine one) and 3,072 bytes of
-pixels, channels first.
+Each row of a file has one label byte (CIFAR-100: the coarse label, then the fine one) and 3,072
+bytes of pixels, channels first.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ PIXELS = 3 * 32 * 32
 
 @dataclass(frozen=True)
 class Layout:
-    """Where the files are, and what a row of them is.
+    """The files of a dataset and the format of their rows.
 
     Args:
-        folder: Below the data folder.
+        folder: The folder below the data folder.
         train: Names of the training files, in order.
         test: Name of the test file.
-        label_bytes: Before the pixels; the last of them is the class.
-        classes: How many there are.
+        label_bytes: Bytes before the pixels; the last of them is the class.
+        classes: Number of classes.
     """
 
     folder: str
@@ -49,20 +49,20 @@ LAYOUTS = {
 
 
 def read_rows(path: Path, layout: Layout) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
-    """Images (channels first) and labels of one file.
+    """Return the images (channels first) and labels of one file.
 
     Raises:
-        DataError: It cannot be read, is truncated, or has a label that is out of range.
+        DataError: It cannot be read, is truncated, or has a label out of range.
     """
     try:
         content = np.frombuffer(path.read_bytes(), np.uint8)
     except OSError as error:
-        raise DataError(f"data file '{path}' cannot be read: {error}") from error
+        raise DataError(f"cannot read data file '{path}': {error}") from error
     width = layout.label_bytes + PIXELS
     if not len(content) or len(content) % width:
         raise DataError(
-            f"data file '{path}' has {len(content):,} bytes, which is no number of rows of "
-            f"{width:,}: it is truncated or something else; replace it by the original"
+            f"data file '{path}' has {len(content):,} bytes, which is not a multiple of the row "
+            f"size {width:,}; replace it with the original"
         )
     rows = content.reshape(-1, width)
     labels = rows[:, layout.label_bytes - 1]
@@ -78,7 +78,7 @@ def read_rows(path: Path, layout: Layout) -> tuple[NDArray[np.uint8], NDArray[np
 def read_split(
     folder: Path, layout: Layout, training: bool
 ) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
-    """All images and labels to train or to test on."""
+    """Return all images and labels for training or for testing."""
     names = layout.train if training else (layout.test,)
     parts = [read_rows(folder / name, layout) for name in names]
     return np.concatenate([x for x, _ in parts]), np.concatenate([y for _, y in parts])

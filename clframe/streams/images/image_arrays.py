@@ -1,8 +1,8 @@
-"""Image data sets as compact tensors: found in the data folder, downloaded, or embedded.
+"""Image datasets as compact tensors: found in the data folder, downloaded, or embedded.
 
-Files are looked for where torchvision puts them (``MNIST/raw``, ``FashionMNIST/raw``,
-``cifar-10-batches-py``, ``cifar-100-python``), CIFAR's also in their binary layout; MNIST's own
-format is read here, so that gzipped and plain files both do and a damaged one is named.
+Files are read from where torchvision stores them (``MNIST/raw``, ``FashionMNIST/raw``,
+``cifar-10-batches-py``, ``cifar-100-python``), CIFAR also in its binary layout. MNIST's format is
+parsed here, so that plain and gzipped files work and errors name a damaged file.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _TORCHVISION = {
 
 @dataclass(frozen=True, eq=False)
 class Images:
-    """A labeled image data set in memory: uint8, channels first."""
+    """A labelled image dataset in memory: uint8, channels first."""
 
     train: TensorSource
     train_labels: Tensor
@@ -48,10 +48,10 @@ class Images:
 
 
 def load_images(dataset: str, data_dir: Path, download: bool) -> Images:
-    """Load a data set from the data folder, by download, or from the package.
+    """Load a dataset from the data folder, by download, or from the package.
 
     Raises:
-        DataError: Nothing usable is there; the sentence says what to put where.
+        DataError: There is no usable data; the message tells which files to put where.
     """
     if data_dir.exists() and not data_dir.is_dir():
         raise DataError(f"data_dir '{data_dir}' is a file; it must be a folder")
@@ -64,14 +64,14 @@ def load_images(dataset: str, data_dir: Path, download: bool) -> Images:
         if dataset == "mnist":
             return _load_embedded()
         raise DataError(
-            f"{dataset} is not in '{folder}': put its four idx files (gzipped or not) there or set "
-            "download=true; stream=split_mnist runs on embedded data without any file"
+            f"{dataset} is not in '{folder}'; put its four idx files (gzipped or not) there or set "
+            "download=true. stream=split_mnist runs on embedded data without any file"
         )
     return _load_cifar(dataset, data_dir, download)
 
 
 def _idx_files(folder: Path) -> dict[str, Path]:
-    """The four files of an MNIST-like data set, or nothing unless all are there."""
+    """Return the four files of an MNIST-like dataset, or none unless all exist."""
     files = {}
     for part in ("train", "t10k"):
         for kind in ("images-idx3", "labels-idx1"):
@@ -89,23 +89,23 @@ def read_idx(path: Path, dimensions: int) -> np.ndarray[tuple[int, ...], np.dtyp
     """Read one idx file of unsigned bytes.
 
     Raises:
-        DataError: The file cannot be read, is truncated or is something else.
+        DataError: The file cannot be read, is truncated or is not an idx file.
     """
     try:
         content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
     except (OSError, EOFError, zlib.error) as error:
-        raise DataError(f"data file '{path}' cannot be read: {error}") from error
+        raise DataError(f"cannot read data file '{path}': {error}") from error
     header = 4 + 4 * dimensions
     if len(content) < header or content[:4] != bytes([0, 0, 8, dimensions]):
         raise DataError(
             f"data file '{path}' is not an idx file of bytes with {dimensions} dimension(s); "
-            "replace it by the original"
+            "replace it with the original"
         )
     shape = struct.unpack(f">{dimensions}I", content[4:header])
     if len(content) - header != int(np.prod(shape)):
         raise DataError(
             f"data file '{path}' is truncated: its header promises {int(np.prod(shape))} bytes, "
-            f"{len(content) - header} are there; replace it by the original"
+            f"but it has {len(content) - header}; replace it with the original"
         )
     return np.frombuffer(content, np.uint8, offset=header).reshape(shape)
 
@@ -118,7 +118,7 @@ def _load_idx(dataset: str, folder: Path) -> Images:
         images, labels = arrays[f"{part}-images-idx3"], arrays[f"{part}-labels-idx1"]
         if len(images) != len(labels):
             raise DataError(
-                f"data files in '{folder}' do not belong together: {len(images)} {part} images, "
+                f"data files in '{folder}' do not match: {len(images)} {part} images, "
                 f"{len(labels)} labels"
             )
     return _images(
@@ -159,8 +159,8 @@ def _load_cifar(dataset: str, data_dir: Path, download: bool) -> Images:
     if not folder.is_dir() and not download:
         fetch = "run 'clframe data get cifar10', " if dataset == "cifar10" else ""
         raise DataError(
-            f"{dataset} is not in '{data_dir}': {fetch}put the official Python files into "
-            f"'{folder.name}' or the binary ones into '{binary.name}', or set download=true; "
+            f"{dataset} is not in '{data_dir}'; {fetch}put the official Python files into "
+            f"'{folder.name}' or the binary ones into '{binary.name}', or set download=true. "
             "stream=split_mnist runs on embedded data without any file"
         )
     if not folder.is_dir():
@@ -169,7 +169,7 @@ def _load_cifar(dataset: str, data_dir: Path, download: bool) -> Images:
         train, test = loader(data_dir, train=True), loader(data_dir, train=False)
     except Exception as error:  # torchvision checks sums and raises several kinds
         raise DataError(
-            f"{dataset} in '{folder}' cannot be read: {error}; replace it by the original files"
+            f"cannot read {dataset} in '{folder}': {error}; replace it with the original files"
         ) from error
     return _images(
         train.data.transpose(0, 3, 1, 2),
@@ -186,9 +186,9 @@ def _download(dataset: str, data_dir: Path) -> None:
     try:
         data_dir.mkdir(parents=True, exist_ok=True)
         getattr(datasets, _TORCHVISION[dataset])(data_dir, download=True)
-    except Exception as error:  # no network, no space, a server's page instead of a file
+    except Exception as error:  # no network, no disk space, or an HTML page instead of a file
         reason = str(error).strip().splitlines()[-1] if str(error).strip() else type(error).__name__
-        warnings.warn(f"{dataset} could not be downloaded ({reason})", stacklevel=2)
+        warnings.warn(f"cannot download {dataset} ({reason})", stacklevel=2)
 
 
 def _images(

@@ -1,7 +1,7 @@
 """Split, permuted and rotated image streams: MNIST, Fashion-MNIST, CIFAR-10 and CIFAR-100.
 
-The three scenarios are those of van de Ven & Tolias, "Three scenarios for continual learning"
-(2019): the same images, with the task given (``task``), not needed (``domain``) or to be inferred
+The three scenarios are from van de Ven & Tolias, "Three scenarios for continual learning" (2019):
+the same images with the task known (``task``), not needed (``domain``) or to be inferred
 (``class``).
 """
 
@@ -51,16 +51,16 @@ def split(
     """Classes split over experiences.
 
     Args:
-        dataset: Which images.
+        dataset: The image dataset.
         data_dir: The data folder.
-        download: Whether missing data may be fetched.
-        seed: Of a shuffled class order.
+        download: Whether to download missing data.
+        seed: The seed of a shuffled class order.
         scenario: ``task``, ``domain`` (label = position within the experience) or ``class``.
-        n_experiences: How many; classes are shared out as evenly as can be.
-        class_order: None for the natural order, ``shuffled`` for one drawn from the seed, or a
-            list of all classes.
-        normalize: Take the mean of all training images from each channel and divide by their
-            deviation, as is usual; images are in 0..1 otherwise.
+        n_experiences: Number of experiences; classes are distributed as evenly as possible.
+        class_order: None for the natural order, ``shuffled`` for a random order, or a list of all
+            classes.
+        normalize: Subtract the mean of each channel over all training images and divide by the
+            deviation; otherwise images are in 0..1.
     """
     images = load_images(dataset, data_dir, download)
     order = _class_order(class_order, images.n_classes, seed)
@@ -108,21 +108,21 @@ def permuted(
     normalize: bool = False,
     samples: int | None = None,
 ) -> Stream:
-    """All classes in every experience, pixels permuted anew for each.
+    """All classes in every experience, with another pixel permutation in each.
 
     Args:
-        dataset: Which images.
+        dataset: The image dataset.
         data_dir: The data folder.
-        download: Whether missing data may be fetched.
-        seed: Of the permutations.
-        scenario: ``domain`` (the same outputs throughout), or ``task`` and ``class`` (own outputs
-            for each experience).
-        n_experiences: How many permutations.
+        download: Whether to download missing data.
+        seed: The seed of the permutations.
+        scenario: ``domain`` (the same outputs throughout), or ``task`` and ``class`` (separate
+            outputs for each experience).
+        n_experiences: Number of permutations.
         pad: Zeros added on each side before permuting (2 gives the 32x32 of van de Ven & Tolias).
-        first_identity: Leave the first experience's images as they are.
-        normalize: Take the mean of all training images from each channel and divide by their
-            deviation, as is usual; images are in 0..1 otherwise.
-        samples: Training images of each experience, drawn anew for each; None for all.
+        first_identity: Leave the first experience's images unpermuted.
+        normalize: Subtract the mean of each channel over all training images and divide by the
+            deviation; otherwise images are in 0..1.
+        samples: Random training images per experience, drawn for each experience; None for all.
     """
     _check_experiences(n_experiences)
     if not 0 <= pad <= _MOST_PAD:
@@ -132,7 +132,7 @@ def permuted(
     shape = (channels, height + 2 * pad, width + 2 * pad)
     pixels = math.prod(shape)
     generator = torch.Generator().manual_seed(seed)
-    # All at once, so that too much is refused before any of it is filled.
+    # Allocate everything first, so that too large a table fails before it is filled.
     table = torch.empty(n_experiences, pixels, dtype=torch.int64)
     for row in table:
         torch.randperm(pixels, generator=generator, out=row)
@@ -157,28 +157,28 @@ def rotated(
     interpolation: Literal["bilinear", "nearest"] = "bilinear",
     samples: int | None = None,
 ) -> Stream:
-    """All classes in every experience, images turned by an angle of its own.
+    """All classes in every experience, with images rotated by another angle in each.
 
-    With n experiences, experience i is turned by i/n of the largest angle (``angles=even``), by
-    one drawn between i/n and (i+1)/n of it (``parts``: Lopez-Paz & Ranzato, "Gradient Episodic
-    Memory", 2017), or by one drawn from all up to it, so in no order (``drawn``: Buzzega et al.,
-    "Dark Experience for General Continual Learning", 2020). Both papers' programs turn with
+    Of n experiences, experience i is rotated by i/n of the largest angle (``angles=even``), by a
+    random angle between i/n and (i+1)/n of it (``parts``: Lopez-Paz & Ranzato, "Gradient Episodic
+    Memory", 2017), or by a random angle up to the largest (``drawn``: Buzzega et al., "Dark
+    Experience for General Continual Learning", 2020). Both papers' programs rotate with
     ``interpolation=nearest``.
 
     Args:
-        dataset: Which images.
+        dataset: The image dataset.
         data_dir: The data folder.
-        download: Whether missing data may be fetched.
-        seed: Of angles and samples that are drawn.
-        scenario: ``domain`` (the same outputs throughout), or ``task`` and ``class`` (own outputs
-            for each experience).
-        n_experiences: How many angles.
-        max_angle: Degrees that the angles stay below.
-        normalize: Take the mean of all training images from each channel and divide by their
-            deviation, as is usual; images are in 0..1 otherwise.
+        download: Whether to download missing data.
+        seed: The seed of random angles and samples.
+        scenario: ``domain`` (the same outputs throughout), or ``task`` and ``class`` (separate
+            outputs for each experience).
+        n_experiences: Number of angles.
+        max_angle: Upper limit of the angles, in degrees.
+        normalize: Subtract the mean of each channel over all training images and divide by the
+            deviation; otherwise images are in 0..1.
         angles: ``even``, ``parts`` or ``drawn``, as above.
-        interpolation: How a turned image is read between pixels.
-        samples: Training images of each experience, drawn anew for each; None for all.
+        interpolation: How to interpolate between the pixels of a rotated image.
+        samples: Random training images per experience, drawn for each experience; None for all.
     """
     _check_experiences(n_experiences)
     images = load_images(dataset, data_dir, download)
@@ -194,15 +194,15 @@ def _check_experiences(n_experiences: int) -> None:
     at_least(n_experiences, 1, "n_experiences")
     if n_experiences > _MOST_EXPERIENCES:
         raise SettingError(
-            f"n_experiences must be at most {_MOST_EXPERIENCES:,}, since every task is measured "
-            f"after every experience, got {n_experiences}"
+            f"n_experiences must be at most {_MOST_EXPERIENCES:,}, got {n_experiences}: every "
+            "task is evaluated after every experience"
         )
 
 
 def _degrees(
     angles: str, n_experiences: int, max_angle: float, generator: torch.Generator
 ) -> Tensor:
-    """The angle of each experience."""
+    """Return the angle of each experience."""
     if angles == "drawn":
         return torch.rand(n_experiences, generator=generator) * max_angle
     part = torch.arange(n_experiences) * 1.0
@@ -214,12 +214,12 @@ def _degrees(
 def _choose_samples(
     samples: int | None, images: Images, n_experiences: int, generator: torch.Generator
 ) -> list[Tensor] | None:
-    """The training images of each experience; None for all of them."""
+    """Return the training images of each experience; None for all of them."""
     if samples is None:
         return None
     n = len(images.train_labels)
     if not 1 <= samples <= n:
-        raise SettingError(f"samples must be between 1 and {n}, the training images, got {samples}")
+        raise SettingError(f"samples must be between 1 and {n} (training images), got {samples}")
     return [torch.randperm(n, generator=generator)[:samples] for _ in range(n_experiences)]
 
 
@@ -231,7 +231,7 @@ class Permute:
         self.pad = pad
 
     def __call__(self, x: Any, task: Tensor) -> Any:
-        """Scaled, padded and permuted images."""
+        """Return scaled, padded and permuted images."""
         if self.table.device != x.device:
             self.table = self.table.to(x.device)
         if self.pad:
@@ -240,7 +240,7 @@ class Permute:
 
 
 class Rotate:
-    """Turns each sample by the angle of its task, in radians (zeros outside)."""
+    """Rotates each sample by the angle of its task, in radians (zeros outside)."""
 
     def __init__(self, angles: Tensor, interpolation: str = "bilinear") -> None:
         self.interpolation = interpolation
@@ -250,7 +250,7 @@ class Rotate:
         self.turn = turn
 
     def __call__(self, x: Any, task: Tensor) -> Any:
-        """Scaled and turned images."""
+        """Return scaled and rotated images."""
         if self.turn.device != x.device:
             self.turn = self.turn.to(x.device)
         grid = functional.affine_grid(self.turn[task], list(x.shape), align_corners=False)
@@ -260,7 +260,7 @@ class Rotate:
 
 
 class Normalize:
-    """Centers and scales the channels of what another transform gives."""
+    """Normalizes the channels of another transform's output."""
 
     def __init__(self, transform: Transform, mean: Sequence[float], deviation: Sequence[float]):
         self.transform = transform
@@ -268,7 +268,7 @@ class Normalize:
         self.deviation = torch.tensor(deviation).view(-1, 1, 1)
 
     def __call__(self, x: Any, task: Tensor) -> Any:
-        """The other transform's images, with mean 0 and deviation 1 over the data set."""
+        """Return the other transform's images with mean 0 and deviation 1 over the dataset."""
         x = self.transform(x, task)
         if self.mean.device != x.device:
             self.mean, self.deviation = self.mean.to(x.device), self.deviation.to(x.device)
@@ -287,8 +287,8 @@ def _class_order(order: Sequence[int] | str | None, n_classes: int, seed: int) -
         return [int(c) for c in torch.randperm(n_classes, generator=generator)]
     if isinstance(order, str) or sorted(order) != list(range(n_classes)):
         raise SettingError(
-            f"class_order must be null, 'shuffled' or a list of the classes 0 to {n_classes - 1}, "
-            f"each once, got {order!r}"
+            f"class_order must be null, 'shuffled' or a list with each of the classes 0 to "
+            f"{n_classes - 1} once, got {order!r}"
         )
     return list(order)
 
@@ -303,7 +303,7 @@ def _whole(
     shape: tuple[int, ...],
     chosen: Sequence[Tensor] | None = None,
 ) -> Stream:
-    """A stream of which every experience holds all images, or a choice of them to learn."""
+    """Return a stream whose experiences all hold all images, or a selection for training."""
     n = images.n_classes
     shared = scenario == "domain"
 
@@ -343,7 +343,7 @@ def _stream(
     make: Callable[[bool, int], TensorData],
     shape: tuple[int, ...],
 ) -> Stream:
-    # Made on first use and kept: only index lists, the images are shared.
+    # Cached, because they hold only index lists; the images are shared.
     cached = functools.cache(make)
     tasks = [
         Task(i, f"task{i}", outputs[i], functools.partial(cached, False, i), {"content": content})
@@ -357,7 +357,7 @@ def _stream(
 
 
 def add_streams(registry: Registry) -> None:
-    """Add split, permuted and rotated streams of each data set."""
+    """Register split, permuted and rotated streams of each dataset."""
     titles = {
         "mnist": "MNIST",
         "fashion_mnist": "Fashion-MNIST",
@@ -372,10 +372,10 @@ def add_streams(registry: Registry) -> None:
             f"{title}, classes split over experiences",
         )
     for dataset in ("mnist", "fashion_mnist"):
-        for factory, words in ((permuted, "pixels permuted"), (rotated, "images turned")):
+        for factory, change in ((permuted, "pixels permuted"), (rotated, "images rotated")):
             registry.add(
                 "stream",
                 f"{factory.__name__}_{dataset}",
                 functools.partial(factory, dataset),
-                f"{titles[dataset]}, {words} anew for each experience",
+                f"{titles[dataset]}, {change} differently in each experience",
             )

@@ -1,4 +1,4 @@
-"""The real LIBERO suites (Liu et al., NeurIPS 2023) through the packages that make them."""
+"""The real LIBERO suites (Liu et al., NeurIPS 2023), using LIBERO's own packages."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
 @hookimpl
 def register(registry: Registry) -> None:
-    """Add the streams."""
-    # Here and not above: worker processes import this package and have no use for torch.
+    """Register the suites."""
+    # Imported here, because worker processes import this package without torch.
     from clframe.streams.libero.stream import add_streams
 
     add_streams(registry)

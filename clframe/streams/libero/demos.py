@@ -1,4 +1,4 @@
-"""LIBERO's own files of demonstrations, as what a policy of the stream observes."""
+"""LIBERO's own demonstration files, as observations of the stream's policies."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from clframe.worlds.libero.paths import Places
 from clframe.worlds.libero.state_vector import Layout, positions_of, shrunk
 from clframe.worlds.libero.tasks import LiberoTask
 
-_FELT = ("gripper_states", "joint_states", "ee_pos")
+_PROPRIOCEPTION = ("gripper_states", "joint_states", "ee_pos")
 
 
 def check_all(tasks: Sequence[LiberoTask], places: Places, n: int) -> None:
-    """Refuse to begin before every task's demonstrations are there.
+    """Check that every task's demonstrations exist before training begins.
 
     Raises:
-        DataError: Some are absent, or a file has too few.
+        DataError: Some are missing, or a file has too few.
     """
     absent = [task for task in tasks if not places.demonstration_file(task).is_file()]
     if absent:
         path = places.demonstration_file(absent[0])
         more = f" (and those of {len(absent) - 1} more tasks)" if len(absent) > 1 else ""
         raise DataError(
-            f"the demonstrations of '{absent[0].name}'{more} are absent: put LIBERO's data set of "
-            f"{absent[0].suite} at '{path.parent}', this file as '{path.name}', or say "
+            f"the demonstrations of '{absent[0].name}'{more} are missing; put LIBERO's dataset of "
+            f"{absent[0].suite} at '{path.parent}', this file as '{path.name}', or set "
             "stream.demonstrations=DIR"
         )
     for task in tasks:
@@ -35,31 +35,31 @@ def check_all(tasks: Sequence[LiberoTask], places: Places, n: int) -> None:
         count = demonstrations.read_info(path).demos
         if count < n:
             raise DataError(
-                f"'{path}' holds {count} demonstrations, but stream.num_demos={n} are wanted"
+                f"'{path}' holds {count} demonstrations, but stream.num_demos={n} are needed"
             )
 
 
 def read(
     task: LiberoTask, places: Places, n: int, layout: Layout, cameras: Sequence[str], size: int
 ) -> list[Demonstration]:
-    """The first n demonstrations, with ``state`` and the cameras' images.
+    """Return the first n demonstrations, with ``state`` and the cameras' images.
 
-    LIBERO's files hold what was seen after each action; the shared reader pairs each action with
-    what was seen before it.
+    LIBERO's files hold the observation after each action; the shared reader pairs each action with
+    the observation before it.
     """
     path = places.demonstration_file(task)
     names = [f"{camera}_rgb" for camera in cameras]
     demos = []
-    for number, demo in enumerate(demonstrations.read(path, n, (*_FELT, *names))):
+    for number, demo in enumerate(demonstrations.read(path, n, (*_PROPRIOCEPTION, *names))):
         if demo.states.ndim != 2 or demo.states.shape[1] != task.state_size:
             raise DataError(
                 f"'{path}' data/demo_{number}/states must have {task.state_size} numbers per step "
                 f"for this task, has the shape {list(demo.states.shape)}"
             )
-        gripper, joints, hand = (demo.observations[name] for name in _FELT)
+        gripper, joints, hand = (demo.observations[name] for name in _PROPRIOCEPTION)
         positions = positions_of(demo.states, task)
-        seen: Observation = {"state": layout.state(task, gripper, joints, hand, positions)}
+        observations: Observation = {"state": layout.state(task, gripper, joints, hand, positions)}
         for name in names:
-            seen[name] = shrunk(demo.observations[name], size, f"'{path}'")
-        demos.append(Demonstration(demo.actions, seen, demo.states, demo.seed))
+            observations[name] = shrunk(demo.observations[name], size, f"'{path}'")
+        demos.append(Demonstration(demo.actions, observations, demo.states, demo.seed))
     return demos

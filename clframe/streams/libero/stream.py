@@ -1,9 +1,9 @@
 """The real LIBERO as streams: its 130 tasks, its initial states and its demonstrations.
 
 Liu et al., "LIBERO: Benchmarking Knowledge Transfer for Lifelong Robot Learning", NeurIPS 2023.
-Needs the package ``hf-libero`` (extra ``clframe[libero]``) and assets and demonstrations that the
-user fetches; ``docs/libero.md`` says from where. The streams ``tabletop_*`` have the same tasks on
-bodies of our own and need nothing.
+Needs the package ``hf-libero`` (extra ``clframe[libero]``), and assets and demonstrations that
+you download; see ``docs/libero.md``. The streams ``tabletop_*`` have the same tasks with our own
+bodies and need no downloads.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ if TYPE_CHECKING:
 STARTS = 50
 """Initial states per task."""
 LONGEST = 1000
-"""Steps of an episode that LIBERO allows."""
+"""Steps that LIBERO allows per episode."""
 Instruction = Literal["name", "file"]
 PARTS = {"gripper": range(2), "joint": range(2, OBSERVED)}
-"""What policies that take the state in parts observe beside images."""
+"""The state that policies with parts observe in addition to images."""
 
-# Center and spread of every number, in the order of `Layout`. Known before any task is seen, so
-# that inputs of about unit size tell nothing of tasks to come.
+# Center and spread of every number, in the order of `Layout`. They are known before any task is
+# seen, so that normalized inputs do not reveal later tasks.
 _GRIPPER = ((0.02, 0.02), (-0.02, 0.02))
 _JOINTS = ((0.0, 0.3), (0.1, 0.5), (0.0, 0.3), (-2.3, 0.5), (0.0, 0.3), (2.3, 0.5), (0.8, 0.5))
 _HAND = ((-0.05, 0.12), (0.0, 0.15), (0.2, 0.12))
@@ -48,7 +48,7 @@ _FIXTURE = (0.0, 0.3)
 
 
 def normalizer(layout: Layout, objects_visible: bool = True) -> Normalizer:
-    """How the state is normalized; with cameras, only what LIBERO's policies observe is seen.
+    """Return the state's normalizer; with cameras, only what LIBERO's policies observe is visible.
 
     >>> normalizer(Layout(5, 4), objects_visible=False).scale[[8, 9]]
     array([0.5, inf], dtype=float32)
@@ -65,9 +65,9 @@ def robot_task(
     settle: int = 5,
     instruction: Instruction = "name",
 ) -> RobotTask:
-    """A task as imitation wants it; its k-th episode begins at its k-th initial state."""
+    """Return a task for imitation; its k-th episode begins at its k-th initial state."""
     package_versions = versions()
-    seen = f"-{'-'.join(cameras)}-{size}" if cameras else ""
+    camera_suffix = f"-{'-'.join(cameras)}-{size}" if cameras else ""
     family = "-".join([task.suite, *(f"{name}-{at}" for name, at in package_versions.items())])
     layout = Layout.of(tasks_of(task.suite))
     make = functools.partial(
@@ -75,7 +75,7 @@ def robot_task(
     )
     robot = RobotTask(
         task.name,
-        f"{family}-settle-{settle}{seen}",
+        f"{family}-settle-{settle}{camera_suffix}",
         task.instruction if instruction == "name" else task.language,
         make,
         simulation.no_expert,
@@ -88,7 +88,7 @@ def robot_task(
 
 @dataclass(frozen=True)
 class LiberoSettings(ImitationSettings):
-    """Settings of learning by imitation, without a choice of goals: LIBERO has its start states."""
+    """Imitation-learning settings without a goal seed, because LIBERO has fixed start states."""
 
     goal_seed: int = field(default=0, init=False)
 
@@ -120,29 +120,29 @@ def libero(
     """A suite of the real LIBERO, learned from its demonstrations one task after the other.
 
     Args:
-        name: Of the suite.
+        name: The suite's name.
         data_dir: The data folder.
-        seed: Of the run.
-        order: LIBERO's task_order_index (0 to 20; libero_90 has 0 only), or the numbers of the
-            tasks to learn, of which one may come back.
-        cameras: The policy sees through these (agentview, eye_in_hand) and observes of the
-            state only its own joints, as in the paper. null: it observes where all things are;
-            choose ``model=policy`` with it.
-        size: Pixels of an image's side: 128, or less to save memory.
-        instruction: Which of the two instructions is used: ``name`` (the file's name, as LIBERO
-            does) or ``file`` (its :language).
-        imitation: What all robot streams have in common; episode k begins at LIBERO's initial
-            state k, and each environment takes about a gigabyte.
+        seed: The run's seed.
+        order: LIBERO's task_order_index (0 to 20; libero_90 has only 0), or the numbers of the
+            tasks to learn, possibly repeated.
+        cameras: The cameras that the policy sees (agentview, eye_in_hand); of the state it then
+            observes only its own joints, as in the paper. null: it observes the poses of all
+            objects; choose ``model=policy`` with it.
+        size: Side of an image in pixels: 128, or less to save memory.
+        instruction: The instruction to use: ``name`` (the file's name, as LIBERO does) or ``file``
+            (its :language).
+        imitation: The settings that all robot streams share; episode k begins at LIBERO's initial
+            state k, and each environment uses about a gigabyte.
         settle: Steps without motion before an episode begins.
-        assets: LIBERO's folder of meshes; null is libero/assets of the data folder, or the
+        assets: LIBERO's folder of meshes; null is libero/assets in the data folder, or the
             package's own.
-        init_states: Folder of initial states; null is libero/init_files of the data folder, or
-            the package's own.
-        demonstrations: Folder of LIBERO's data sets; null is libero/datasets of the data folder.
+        init_states: Folder of initial states; null is libero/init_files in the data folder, or the
+            package's own.
+        demonstrations: Folder of LIBERO's datasets; null is libero/datasets in the data folder.
     """
     _check(cameras, size, settle)
-    given = {"assets": assets, "init_states": init_states, "demonstrations": demonstrations}
-    places = Places.of(data_dir, given)
+    folders = {"assets": assets, "init_states": init_states, "demonstrations": demonstrations}
+    places = Places.of(data_dir, folders)
     learned = in_order(name, order)
     columns = list(dict.fromkeys(learned))
     layout = Layout.of(tasks_of(name))
@@ -203,7 +203,7 @@ def _check(cameras: list[str] | None, size: int, settle: int) -> None:
 
 
 SUMMARIES = {
-    "libero_spatial": "the real LIBERO-Spatial: which bowl, by its place",
+    "libero_spatial": "the real LIBERO-Spatial: which bowl, by position",
     "libero_object": "the real LIBERO-Object: which grocery",
     "libero_goal": "the real LIBERO-Goal: what to do in one scene",
     "libero_10": "the real LIBERO-Long: ten long tasks",
@@ -212,7 +212,7 @@ SUMMARIES = {
 
 
 def add_streams(registry: Registry) -> None:
-    """Add the suites as streams."""
+    """Register the suites as streams."""
     for suite in SUITES:
         factory = functools.partial(libero, suite)
         registry.add("stream", suite, factory, SUMMARIES[suite], family="libero")

@@ -1,6 +1,6 @@
 """The plan of a lifetime: which task is learned under which conditions, when and for how long.
 
-A plan comes from a few settings (an order, repetitions, regimes) or block by block from a file.
+A plan is made from a few settings (order, repetitions, regimes), or read from a file of blocks.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from clframe.utils.regular import read_text
 Order = Literal["condensed", "dispersed", "alternating", "permuted"]
 ORDERS: tuple[Order, ...] = get_args(Order)
 PLAIN = "plain"
-"""The variant of a task whose inputs are not changed."""
+"""The variant of a task with unchanged inputs."""
 
 _LONGEST = 1 << 20
 _BLOCK_KEYS = ("blocks", "scenario")
@@ -33,13 +33,13 @@ _PASSED_OVER = (
     "stream",
     "threads",
 )
-"""Keys that files of l2logger carry and that say nothing about the order of blocks."""
+"""Keys in l2logger's files that do not affect the order of blocks."""
 _KEPT = ("complexity", "difficulty", "scenario_type")
 
 
 @dataclass(frozen=True)
 class Regime:
-    """Conditions under which tasks are shown, by name."""
+    """Conditions under which tasks are shown, with a name."""
 
     name: str
     parameters: dict[str, float]
@@ -47,7 +47,7 @@ class Regime:
 
 @dataclass(frozen=True)
 class Column:
-    """A task under one regime: what is evaluated."""
+    """A task under one regime: a column of the matrix."""
 
     task: int
     regime: Regime
@@ -55,12 +55,12 @@ class Column:
 
 @dataclass(frozen=True)
 class Block:
-    """One learning block.
+    """A learning block.
 
     Args:
-        column: What is learned.
-        length: In learning experiences; None for all samples of the task.
-        passes: So many times that.
+        column: The column to learn.
+        length: Learning experiences; None for all samples of the task.
+        passes: How often to repeat that length.
     """
 
     column: int
@@ -70,21 +70,21 @@ class Block:
 
 @dataclass
 class Plan:
-    """A lifetime: its columns, its learning blocks in order, and what is said about it."""
+    """A lifetime: its columns, its learning blocks in order, and its metadata."""
 
     columns: list[Column] = field(default_factory=list)
     blocks: list[Block] = field(default_factory=list)
     info: dict[str, Any] = field(default_factory=dict)
 
     def column(self, column: Column) -> int:
-        """The index of a column, which is added if it is new."""
+        """Return the index of a column; add a new one."""
         if column not in self.columns:
             self.columns.append(column)
         return self.columns.index(column)
 
 
 def clean(name: str) -> str:
-    """A name without underscores, which L2 tools read as the sign between task and variant.
+    """Replace underscores, which L2 tools read as the separator of task and variant.
 
     >>> clean("pick_up bowl")
     'pick-up-bowl'
@@ -93,7 +93,7 @@ def clean(name: str) -> str:
 
 
 def parse_regimes(given: Sequence[Mapping[str, Any]], where: str) -> list[Regime]:
-    """Regimes from mappings of parameters, each with a name of its own or one made for it."""
+    """Return regimes from mappings of parameters; a regime without a name gets one."""
     regimes: list[Regime] = []
     for number, entry in enumerate(given):
         if not isinstance(entry, Mapping):
@@ -118,13 +118,13 @@ def plan_by_order(
     block_length: int | None,
     seed: int,
 ) -> Plan:
-    """A plan in which every task is learned equally long under every regime.
+    """Return a plan that trains every task equally long under every regime.
 
-    * condensed: each once, in one block that is ``repetitions`` times as long.
+    * condensed: each task once, in one block that is ``repetitions`` times as long.
     * dispersed: ``repetitions`` rounds through all tasks, regime after regime.
-    * alternating: two at a time take turns ``repetitions`` times, then the next two (of an odd
-      number the last three).
-    * permuted: rounds like dispersed, each in an order drawn from the seed.
+    * alternating: two tasks take turns ``repetitions`` times, then the next two; an odd number ends
+      with three.
+    * permuted: rounds like dispersed, each in a random order.
     """
     shown = list(regimes) or [Regime(PLAIN, {})]
     plan = Plan([Column(task, r) for task in range(n_tasks) for r in shown])
@@ -147,7 +147,7 @@ def plan_by_order(
 
 
 def _pairs(items: list[int]) -> list[list[int]]:
-    """Items two by two, the last three together if there is one too many.
+    """Group items in pairs; an odd number ends with three.
 
     >>> _pairs([0, 1, 2, 3, 4])
     [[0, 1], [2, 3, 4]]
@@ -160,15 +160,15 @@ def _pairs(items: list[int]) -> list[list[int]]:
 
 
 def read_file(path: Path, settings: Sequence[str]) -> dict[str, Any]:
-    """The content of a scenario file: settings by name and, perhaps, ``blocks``.
+    """Return the content of a scenario file: settings by name and, optionally, ``blocks``.
 
     Args:
-        path: A YAML or JSON file: a mapping, or a list of blocks as in l2logger's examples; a
-            log's own ``scenario_info.json`` will do.
+        path: A YAML or JSON file with a mapping, or a list of blocks as in l2logger's examples;
+            also a log's own ``scenario_info.json``.
         settings: The settings it may hold.
 
     Raises:
-        ClframeError: The file is missing, is not YAML, or holds keys that mean nothing here.
+        ClframeError: The file is missing, is not YAML, or holds unknown keys.
     """
     where = f"scenario_file '{path}'"
     try:
@@ -176,7 +176,7 @@ def read_file(path: Path, settings: Sequence[str]) -> dict[str, Any]:
     except FileNotFoundError:
         raise DataError(f"{where} does not exist") from None
     except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"{where} cannot be read: {error}") from error
+        raise DataError(f"cannot read {where}: {error}") from error
     except ValueError as error:
         reason = re.sub(r"^(line \d+): ", r"(\1): ", str(error))
         colon = " " if reason.startswith("(") else ": "
@@ -184,7 +184,7 @@ def read_file(path: Path, settings: Sequence[str]) -> dict[str, Any]:
     if isinstance(content, Mapping) and "input_file" in content:
         inner = content["input_file"]
         rest = {key: value for key, value in content.items() if key != "input_file"}
-        # The stream's kind stands under the key that means blocks inside of input_file.
+        # Here, 'scenario' is the stream's kind; inside input_file, the same key holds blocks.
         rest.pop("scenario", None)
         content = {**rest, **(inner if isinstance(inner, Mapping) else {"blocks": inner})}
     if isinstance(content, list):
@@ -212,17 +212,17 @@ def plan_by_blocks(
     translate: Mapping[str, str],
     where: str,
 ) -> Plan:
-    """A plan block by block: ``{type: train, regimes: [{task, count, params}]}``.
+    """Return a plan from blocks: ``{type: train, regimes: [{task, count, params}]}``.
 
-    Every regime of a training block is one learning block here. Evaluation of everything follows
-    each of them anyway; test blocks only add the tasks they name.
+    Every regime of a training block becomes a learning block. Each of them is followed by an
+    evaluation of all tasks anyway; test blocks only add the tasks they name.
 
     Args:
-        blocks: As the file holds them.
+        blocks: The blocks from the file.
         labels: Names of the base stream's tasks.
-        regimes: Regimes that are defined by name.
-        translate: What a task of the file is called in the base stream.
-        where: How to call the file in messages.
+        regimes: Regimes defined by name.
+        translate: Maps the file's task names to those of the base stream.
+        where: The file's name in messages.
     """
     all_regimes = list(regimes) or [Regime(PLAIN, {})]
     plan = Plan()
@@ -249,7 +249,7 @@ def plan_by_blocks(
 
 
 def _entry(entry: Any, at: str) -> tuple[str, int | None, dict[str, float] | None]:
-    """Task, length and parameters of one regime of a block."""
+    """Return task, length and parameters of one regime of a block."""
     if not isinstance(entry, Mapping):
         raise SettingError(f"{at}: a regime is a mapping with a task, got {entry!r}")
     names = {"task": "task", "count": "count", "length": "count", "params": "params"}
@@ -259,14 +259,14 @@ def _entry(entry: Any, at: str) -> tuple[str, int | None, dict[str, float] | Non
         if key not in names:
             raise SettingError(f"{at}: unknown key '{key}'; {nearest(str(key), names)}")
         values[names[key]] = value
-    task, count, given = values.get("task"), values.get("count"), values.get("params")
+    task, count, parameters = values.get("task"), values.get("count"), values.get("params")
     if not isinstance(task, str):
         raise SettingError(f"{at}: a regime needs the name of its task, got {task!r}")
     if count is not None and (not isinstance(count, int) or isinstance(count, bool) or count < 1):
         raise SettingError(f"{at}: count must be a whole number from 1 up, got {count!r}")
-    if given is not None and not isinstance(given, Mapping):
-        raise SettingError(f"{at}: params must be a mapping, got {given!r}")
-    return task, count, None if given is None else checked_parameters(given, at)
+    if parameters is not None and not isinstance(parameters, Mapping):
+        raise SettingError(f"{at}: params must be a mapping, got {parameters!r}")
+    return task, count, None if parameters is None else checked_parameters(parameters, at)
 
 
 def _column(
@@ -276,7 +276,7 @@ def _column(
     regimes: list[Regime],
     at: str,
 ) -> Column:
-    """The task and regime behind a name such as ``task0_dark``; new regimes are added."""
+    """Return task and regime of a name such as ``task0_dark``; add a new regime to the list."""
     label, _, variant = name.partition("_")
     if label not in labels:
         raise UnknownNameError(

@@ -1,8 +1,8 @@
 """Lifelong-learning scenarios: any stream as a lifetime with recurring tasks and changing regimes.
 
 After New, Baker, Nguyen, Vallabha, "Lifelong Learning Metrics" (2022): learning blocks of a task
-under given parameters, each followed by an evaluation of everything. (Not to be confused with the
-setting ``scenario``, which says whether a stream is task-, domain- or class-incremental.)
+under given parameters, each followed by an evaluation of all tasks. (This is not the setting
+``scenario``, which selects task-, domain- or class-incremental learning.)
 """
 
 from __future__ import annotations
@@ -55,20 +55,20 @@ def scenario_stream(
     """A lifetime over another stream's tasks: blocks, recurrence, variants, regimes.
 
     Args:
-        registry: Where the base stream is found.
+        registry: The registry with the base stream.
         data_dir: The data folder.
-        download: Whether missing data may be fetched.
-        seed: Of the base stream, of which samples a block shows, of noise and a permuted order.
-        scenario: task, domain or class; None takes the base stream's own.
+        download: Whether to download missing data.
+        seed: The seed of the base stream, of the blocks' samples, of noise and of a permuted order.
+        scenario: task, domain or class; None uses the base stream's scenario.
         base: The base stream: a name, or a mapping with ``name`` and settings.
         order: condensed, dispersed, alternating or permuted.
         repetitions: How often each task is learned under each regime.
         regimes: Conditions, such as ``[{}, {name: dark, brightness: 0.4}]``; parameters are
             brightness and contrast (factors) and noise (standard deviation) of images in 0..1.
-        block_length: Learning experiences (batches) of a block; None shows all of a task's samples
+        block_length: Learning experiences (batches) per block; None shows all of a task's samples
             in each block.
-        samples_per_lx: Samples of one learning experience; set trainer.batch_size to the same.
-        tasks: What tasks of the scenario file are called in the base stream.
+        samples_per_lx: Samples of a learning experience; set trainer.batch_size to the same number.
+        tasks: Maps task names in the scenario file to those of the base stream.
         scenario_file: A YAML or JSON file with these settings or with blocks.
     """
     where, blocks, about = "stream 'scenario'", None, {}
@@ -77,9 +77,9 @@ def scenario_stream(
         content = read_file(Path(scenario_file), _IN_FILE)
         blocks = content.pop("blocks", None)
         about = {key: content.pop(key) for key in list(content) if key not in _IN_FILE}
-        given = {"base": base, "order": order, "repetitions": repetitions, "regimes": regimes}
-        given |= {"block_length": block_length, "samples_per_lx": samples_per_lx, "tasks": tasks}
-        chosen = _merged(given, content, where, by_blocks=blocks is not None)
+        settings = {"base": base, "order": order, "repetitions": repetitions, "regimes": regimes}
+        settings |= {"block_length": block_length, "samples_per_lx": samples_per_lx, "tasks": tasks}
+        chosen = _merged(settings, content, where, by_blocks=blocks is not None)
         base, order, repetitions = chosen["base"], chosen["order"], chosen["repetitions"]
         regimes, block_length = chosen["regimes"], chosen["block_length"]
         samples_per_lx, tasks = chosen["samples_per_lx"], chosen["tasks"]
@@ -110,14 +110,14 @@ def single_task(
     base: str | dict[str, Any] = "split_mnist",
     task: str = "task0",
 ) -> Stream:
-    """All that another stream teaches of one task, and nothing else: what an expert learns.
+    """Everything another stream teaches of one task, to train its single-task expert.
 
     Args:
-        registry: Where the base stream is found.
+        registry: The registry with the base stream.
         data_dir: The data folder.
-        download: Whether missing data may be fetched.
-        seed: Of the base stream.
-        scenario: task, domain or class; None takes the base stream's own.
+        download: Whether to download missing data.
+        seed: The seed of the base stream.
+        scenario: task, domain or class; None uses the base stream's scenario.
         base: The stream: a name, or a mapping with ``name`` and settings.
         task: The name of one of its tasks.
     """
@@ -174,50 +174,50 @@ def base_stream(
     data_dir: Path,
     download: bool,
 ) -> Stream:
-    """The stream that another one is made of.
+    """Return the stream that another one is built on.
 
     Raises:
-        SettingError: Its tasks are not data with classes.
+        SettingError: Its tasks have no labelled data.
     """
     stream = make_stream(registry, base, scenario, seed, data_dir, download)
     if stream.learner is not None:
         raise SettingError(
-            f"stream '{stream.name}' is learned by {stream.learner.__name__}; a scenario is made "
-            "of streams whose tasks are data with classes"
+            f"stream '{stream.name}' is learned by {stream.learner.__name__}; use a base stream "
+            "whose tasks are data with classes"
         )
     return stream
 
 
 def _merged(
-    given: dict[str, Any], from_file: Mapping[str, Any], where: str, by_blocks: bool
+    settings: dict[str, Any], from_file: Mapping[str, Any], where: str, by_blocks: bool
 ) -> dict[str, Any]:
-    """Settings of the file and of the command line; none may be in both or without effect."""
+    """Merge settings of file and command line; reject duplicates and those without effect."""
     parameters = inspect.signature(scenario_stream).parameters
-    changed = {key for key, value in given.items() if value != parameters[key].default}
+    changed = {key for key, value in settings.items() if value != parameters[key].default}
     for key in sorted(changed & set(from_file)):
-        raise SettingError(f"{where} sets '{key}' and so does the command line; leave one out")
+        raise SettingError(f"{where} and the command line both set '{key}'; remove one of them")
     if by_blocks:
         for key in ("order", "repetitions", "block_length"):
             if key in changed | set(from_file):
-                raise SettingError(f"{where} lists its blocks, so '{key}' has no effect; leave it")
-    defaults = {key: value for key, value in given.items() if key not in from_file}
+                raise SettingError(f"{where} lists its blocks, so '{key}' has no effect; remove it")
+    defaults = {key: value for key, value in settings.items() if key not in from_file}
     core = [key for key in parameters if key not in _IN_FILE]
     return {**defaults, **setting_checks.check(scenario_stream, from_file, where, given=core)}
 
 
 def _check_images(plan: Plan, inner: Stream, where: str) -> None:
-    """Refuse parameters for a stream that does not show images."""
+    """Reject image parameters for a stream without images."""
     changed = sorted({name for c in plan.columns for name in c.regime.parameters})
     images = len(inner.input_shape) == 3 and all(t.load is not None for t in inner.tasks)
     if changed and not images:
         raise SettingError(
-            f"{where}: {', '.join(changed)} can change images only, and the base stream "
+            f"{where}: {', '.join(changed)} can only change images, but base stream "
             f"'{inner.name}' has inputs of shape {tuple(inner.input_shape)}"
         )
 
 
 def _lifetime(plan: Plan, inner: Stream, samples_per_lx: int, seed: int) -> Stream:
-    """The stream of a plan."""
+    """Return the stream of a plan."""
     variations = Variations(
         [column.task for column in plan.columns],
         [column.regime.parameters for column in plan.columns],
@@ -250,17 +250,17 @@ def _lifetime(plan: Plan, inner: Stream, samples_per_lx: int, seed: int) -> Stre
         start = sum(samples(b.length, b.passes) for b in before)
         if count == n and start % n == 0:
             return data
-        # By name, not by index: the same block whatever other columns there are.
+        # Use the name, not the index, so that a block does not depend on the other columns.
         name = columns[block.column].name
         return data.subset(in_passes(n, start, count, seed, zlib.crc32(name.encode())))
 
     columns: list[Task] = []
     for index, column in enumerate(plan.columns):
-        old = inner.tasks[column.task]
-        load = None if old.load is None else functools.partial(evaluation, index)
-        name = f"{clean(old.name)}_{column.regime.name}"
+        base_task = inner.tasks[column.task]
+        load = None if base_task.load is None else functools.partial(evaluation, index)
+        name = f"{clean(base_task.name)}_{column.regime.name}"
         info = {"variant": column.regime.name, "params": column.regime.parameters}
-        columns.append(Task(index, name, old.outputs, load, {**old.info, **info}))
+        columns.append(Task(index, name, base_task.outputs, load, {**base_task.info, **info}))
     experiences = []
     for number, block in enumerate(plan.blocks):
         task = columns[block.column]
@@ -283,12 +283,12 @@ def _lifetime(plan: Plan, inner: Stream, samples_per_lx: int, seed: int) -> Stre
 
 
 def _teaching(column: Column, inner: Stream) -> list[Experience]:
-    """The base stream's experiences that teach a column's task."""
+    """Return the base stream's experiences that teach a column's task."""
     return [e for e in inner.experiences if inner.tasks[column.task] in e.tasks]
 
 
 def add_streams(registry: Registry) -> None:
-    """Add both streams; they find their base stream in the same registry."""
+    """Register both streams; they look up their base stream in the same registry."""
     for name, factory, summary in (
         ("scenario", scenario_stream, "a lifetime over another stream's tasks: blocks and regimes"),
         ("single_task", single_task, "what another stream teaches of one task, for its expert"),

@@ -1,7 +1,7 @@
 """The same data under another task index and, for images, other conditions.
 
-A lifetime shows a task under several parameter regimes. Nothing is copied for that: each variant is
-a task index, and a transform looks up what that index stands for.
+A lifetime shows a task under several parameter regimes without copying data: each variant is a
+task index, and a transform looks up the variant's parameters.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ _NOISE_VALUES = 2**20
 
 
 class Variation:
-    """A transform that translates task indices and changes images as their task says.
+    """A transform that translates task indices and changes images by their task's parameters.
 
-    Images are in 0..1: contrast pulls them towards (below 1) or away from (above 1) their mean,
-    brightness multiplies them, noise adds Gaussian noise of that standard deviation; then they are
-    clipped to 0..1. The noise of an image is a function of its content and the seed alone, so the
-    same sample always looks the same, whatever batch it is in.
+    Images are in 0..1. Contrast pulls them towards (below 1) or away from (above 1) their mean,
+    brightness multiplies them, and noise adds Gaussian noise of that standard deviation; then they
+    are clipped to 0..1. The noise of an image depends only on its content and the seed, so a sample
+    looks the same in every batch.
 
     Args:
-        inner: What turns stored inputs into the model's, by the original task index.
-        original: For each new task index the original one.
-        parameters: For each new task index what is changed.
-        seed: Of the noise.
+        inner: The base stream's transform, called with the original task index.
+        original: The original task index of each new one.
+        parameters: The parameters of each new task index.
+        seed: The seed of the noise.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class Variation:
     ) -> None:
         self.inner = inner
         self.seed = seed
-        # One row more for task -1, samples of no task in particular, which stay as they are.
+        # An additional row for task -1 leaves samples without a task unchanged.
         self._original = torch.tensor([*original, -1])
         self._tables = {
             name: torch.tensor([p.get(name, neutral) for p in [*parameters, {}]])
@@ -58,7 +58,7 @@ class Variation:
         self._noise = torch.empty(0)
 
     def __call__(self, x: Any, task: Tensor) -> Any:
-        """The inputs of a batch under the conditions of their tasks."""
+        """Return the inputs of a batch under the conditions of their tasks."""
         if self._original.device != task.device:
             self._original = self._original.to(task.device)
             self._tables = {name: table.to(task.device) for name, table in self._tables.items()}
@@ -86,23 +86,23 @@ class Variation:
         return image.clamp(0.0, 1.0)
 
     def _noise_for(self, stored: Tensor, image: Tensor) -> Tensor:
-        """Standard normal noise: a window of one long drawn sequence, placed by the content."""
+        """Return standard normal noise: a window of one long random sequence, chosen by content."""
         size = image[0].numel()
         if self._noise.device != image.device or len(self._noise) < _NOISE_VALUES + size:
             generator = torch.Generator().manual_seed(self.seed)
             drawn = torch.randn(_NOISE_VALUES + size, generator=generator)
             self._noise = drawn.to(image.device)
         flat = stored.flatten(1)
-        whole = (flat.float().view(torch.int32) if flat.is_floating_point() else flat).long()
-        # Whole numbers that wrap around: the same sum on every device, in every order.
-        step = torch.arange(whole.shape[1], device=whole.device) * 0x9E3779B1 + 0x85EBCA6B
-        start = (whole * step).sum(1).remainder(_NOISE_VALUES)
-        window = start[:, None] + torch.arange(size, device=whole.device)
+        integers = (flat.float().view(torch.int32) if flat.is_floating_point() else flat).long()
+        # Integers wrap around, so the sum is the same on every device and in every order.
+        step = torch.arange(integers.shape[1], device=integers.device) * 0x9E3779B1 + 0x85EBCA6B
+        start = (integers * step).sum(1).remainder(_NOISE_VALUES)
+        window = start[:, None] + torch.arange(size, device=integers.device)
         return self._noise[window].view(image.shape)
 
 
 def checked_parameters(given: Mapping[str, Any], where: str) -> dict[str, float]:
-    """The parameters of a regime as numbers.
+    """Return the parameters of a regime as numbers.
 
     Raises:
         SettingError: A parameter is unknown or is not a number from 0 up.
@@ -121,12 +121,12 @@ def checked_parameters(given: Mapping[str, Any], where: str) -> dict[str, float]
 
 
 class Variations:
-    """Gives data of an original stream to the tasks of a new one, sharing all inputs.
+    """Assigns data of an original stream to the tasks of a new one, sharing all inputs.
 
     Args:
-        original: For each new task index the original one.
-        parameters: For each new task index what is changed.
-        seed: Of the noise.
+        original: The original task index of each new one.
+        parameters: The parameters of each new task index.
+        seed: The seed of the noise.
     """
 
     def __init__(
@@ -138,7 +138,7 @@ class Variations:
         self._made: list[Variation] = []
 
     def give(self, data: Data, index: int) -> Data:
-        """The samples of the original task behind this index, as samples of the new task."""
+        """Return the samples of the original task as samples of the new task with this index."""
         mine = (data.tasks == self.original[index]).nonzero().squeeze(1)
         return self._rename(data if len(mine) == len(data) else data.subset(mine), index)
 
@@ -151,7 +151,7 @@ class Variations:
         return other
 
     def _around(self, inner: Transform) -> Variation:
-        # One object for each original transform: data of equal transform can be joined as one.
+        # One object per original transform: data with an equal transform can be joined.
         for variation in self._made:
             if variation.inner == inner:
                 return variation

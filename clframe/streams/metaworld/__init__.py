@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
 @hookimpl
 def register(registry: Registry) -> None:
-    """Add the streams."""
-    # Here and not above: worker processes import this package and have no use for torch.
+    """Register the streams."""
+    # Imported here, because worker processes import this package without torch.
     from clframe.streams.metaworld.stream import add_streams
 
     add_streams(registry)

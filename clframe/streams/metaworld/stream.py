@@ -1,8 +1,8 @@
 """Meta-World's 50 tasks as streams, learned from its scripted experts by imitation.
 
 Task lists of Yu et al., "Meta-World", 2019, as in its version 3, and of Wołczyk et al., "Continual
-World: A Robotic Benchmark For Continual Reinforcement Learning", 2021 (CW10 and CW20, there learned
-by reinforcement). Needs the package ``metaworld`` (extra ``clframe[metaworld]``).
+World: A Robotic Benchmark For Continual Reinforcement Learning", 2021 (CW10 and CW20, which they
+learn by reinforcement). Needs the package ``metaworld`` (extra ``clframe[metaworld]``).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from clframe.core.registry import Registry
     from clframe.core.stream import Stream
 
-# Every task with what it asks for, in the paper's words.
+# The instruction of every task, in the paper's words.
 LANGUAGE = {
     "assembly": "assemble nut",
     "basketball": "basketball",
@@ -119,21 +119,21 @@ ML10_TEST = ("drawer-open", "door-close", "shelf-place", "sweep-into", "lever-pu
 ML45_TEST = ("bin-picking", "box-close", "hand-insert", "door-lock", "door-unlock")
 ML45 = tuple(name for name in ALL if name not in ML45_TEST)
 
-# Center and spread of the workspace, in meters, and of what else a state has. Known before any task
-# is seen, so that inputs of about unit size tell nothing of tasks to come.
+# Center and spread of the workspace in meters, and of the state's other numbers. They are known
+# before any task is seen, so that normalized inputs do not reveal later tasks.
 _PLACE = ((0.0, 0.12), (0.6, 0.12), (0.15, 0.12))
 _GRIPPER = (0.5, 0.5)
 _OBJECT = (*_PLACE, *((0.0, 1.0),) * 4)
 _STEP = (*_PLACE, _GRIPPER, *_OBJECT, *_OBJECT)
 _OBJECTS = (*range(4, 18), *range(22, 36))
-# Now and one step ago, and where the goal is.
+# The state now, one step ago, and the goal.
 _VARIATION = 3
-"""What the seeds of variations are for, beside those of clframe/robot/task.py."""
+"""Purpose of the seeds of variations, in addition to those in clframe/robot/task.py."""
 _PARTS = {"hand": (0, 1, 2, 18, 19, 20), "gripper": (3, 21), "goal": (36, 37, 38)}
 
 
 def normalizer(goal_visible: bool, objects_visible: bool = True) -> Normalizer:
-    """How the 39 numbers are normalized; what is not to be seen of them is hidden here.
+    """Return the normalizer of the 39 numbers; it hides what the policy must not see.
 
     >>> normalizer(False).scale[-1]
     np.float32(inf)
@@ -145,14 +145,14 @@ def normalizer(goal_visible: bool, objects_visible: bool = True) -> Normalizer:
 def robot_task(
     name: str, camera: str | None = None, size: int = 64, variation: tuple[int, int] | None = None
 ) -> RobotTask:
-    """A task by its name, without ``-v3``, seen by a camera or not.
+    """Return a task by name, without ``-v3``, optionally seen by a camera.
 
     Args:
-        name: Of the task.
-        camera: One of Meta-World's, or None.
-        size: Pixels of an image's side.
-        variation: Its number, and the choice of goals, for a task whose goal and places are always
-            the same; None: each episode draws its own.
+        name: The task's name.
+        camera: One of Meta-World's cameras, or None.
+        size: Side of an image in pixels.
+        variation: Number of the variation, and the goals' seed, for a task with a fixed goal and
+            fixed positions; None: each episode draws its own.
     """
     if name not in LANGUAGE:
         raise SettingError(f"Meta-World has no task '{name}'; {nearest(name, LANGUAGE)}")
@@ -195,26 +195,26 @@ def metaworld(
     adapt: bool = False,
     imitation: ImitationSettings = ImitationSettings(),
 ) -> Stream:
-    """Tasks of Meta-World, learned from demonstrations (or by reward) one after the other.
+    """Meta-World tasks, learned one after the other from demonstrations or by reward.
 
     Args:
-        name: Of the stream.
-        learned: The task of each experience; one may come back.
-        held_out: Tasks that are measured and never learned.
+        name: The stream's name.
+        learned: The task of each experience; a task may occur more than once.
+        held_out: Tasks that are evaluated and never learned.
         data_dir: The data folder.
-        seed: Of the run.
+        seed: The run's seed.
         tasks: Learn only these of the stream's tasks, in its order; None for all.
-        goal_visible: Whether the policy observes the goal's place.
-        camera: The policy sees through this camera (``corner``, ``topview``, ...) and observes
-            of the state only the hand; choose a model that sees with it (resnet_t, ..., or policy
-            with ``image=SIZE``). None: it observes all.
-        size: Pixels of an image's side.
-        rounds: How often all tasks are learned in turn.
-        variations: Each task as so many tasks, of which each has one goal and one place for every
-            thing (Meta-World's ML has 50); None: a task's goals are new in every episode.
-        adapt: Learn the held-out tasks at the end, for ``strategy=reptile``; of ML1, which has
-            none, as many further variations.
-        imitation: What all robot streams have in common.
+        goal_visible: Whether the policy observes the position of the goal.
+        camera: The camera that the policy sees through (``corner``, ``topview``, ...); of the state
+            it then observes only the hand. Choose a model that reads images (resnet_t, ..., or
+            policy with ``image=SIZE``). None: it observes the whole state.
+        size: Side of an image in pixels.
+        rounds: How often to learn all tasks in turn.
+        variations: Split each task into n tasks, each with one fixed goal and fixed positions of
+            all objects (Meta-World's ML has 50); None: goals are new in every episode.
+        adapt: Learn the held-out tasks at the end, for ``strategy=reptile``; for ML1, which has
+            none, learn n further variations.
+        imitation: The settings that all robot streams share.
     """
     at_least(rounds, 1, "stream.rounds")
     at_least(variations, 1, "stream.variations")
@@ -236,7 +236,7 @@ def metaworld(
     adapted = others if adapt else []
     versions = simulation.versions()
     goals = imitation.goal_seed
-    made = imitation_stream(
+    stream = imitation_stream(
         name,
         [
             robot_task(task, camera, size, None if number is None else (number, goals))
@@ -259,9 +259,9 @@ def metaworld(
         dataclasses.replace(experience, info={**experience.info, "adapts": True})
         if experience.index >= len(taught)
         else experience
-        for experience in made.experiences
+        for experience in stream.experiences
     ]
-    return dataclasses.replace(made, experiences=experiences)
+    return dataclasses.replace(stream, experiences=experiences)
 
 
 _Varied = tuple[str, int | None]
@@ -275,11 +275,11 @@ def _varied(
     adapt: bool,
     stream: str,
 ) -> tuple[list[_Varied], list[_Varied]]:
-    """The variations to learn, those of a task in turn each time it comes, and those held out."""
+    """Return the variations to learn, one per visit of a task, and the held-out ones."""
     if adapt and not held_out and variations is None:
         raise SettingError(
-            f"stream.adapt=true: stream '{stream}' holds no task out; ML1 needs stream.variations "
-            "as well"
+            f"stream.adapt=true: stream '{stream}' has no held-out tasks; for ML1, set "
+            "stream.variations too"
         )
     if variations is None:
         return [(task, None) for task in learned], [(task, None) for task in held_out]
@@ -292,7 +292,7 @@ def _varied(
 
 
 def add_streams(registry: Registry) -> None:
-    """Add the streams."""
+    """Register the streams."""
 
     def add(
         name: str, learned: Sequence[str], held_out: Sequence[str], summary: str, **fixed: Any

@@ -1,6 +1,6 @@
 """OpenLORIS-Object (She et al., ICRA 2020): real frames from a folder, or rendered ones.
 
-The package itself imports next to nothing: its worker processes must start quickly.
+The package itself imports almost nothing, because its worker processes must start quickly.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @hookimpl
 def register(registry: Registry) -> None:
-    """Add the six streams."""
+    """Register the six streams."""
     from clframe.streams.openloris.streams import add_streams
 
     add_streams(registry)

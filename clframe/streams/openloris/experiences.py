@@ -1,4 +1,4 @@
-"""What is learned when: the tasks of each stream as sections of the data."""
+"""The experiences of each stream as sections of the data."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SEQUENCE = "sequence"
 
 @dataclass(frozen=True, eq=False)
 class ExperienceSpec:
-    """The sections that one experience and its task are made of."""
+    """The sections of one experience and its task."""
 
     name: str
     sections: tuple[Section, ...]
@@ -27,16 +27,16 @@ class ExperienceSpec:
 
 
 def experience_specs(kind: str, plan: Plan, seed: int, name: str) -> list[ExperienceSpec]:
-    """The experiences of a kind of stream, in order of learning.
+    """Return the experiences of a kind of stream, in training order.
 
     Args:
         kind: A factor, ``sequence`` or ``mixture``.
-        plan: What there is.
-        seed: Of the mixture's draw.
-        name: Of the stream, for messages.
+        plan: The available sections.
+        seed: The seed of the mixture.
+        name: The stream's name, for messages.
 
     Raises:
-        DataError: There is nothing of this kind.
+        DataError: There are no sections of this kind.
     """
     if kind in catalog.FACTORS:
         specs = [
@@ -65,9 +65,9 @@ def experience_specs(kind: str, plan: Plan, seed: int, name: str) -> list[Experi
         full = 12
     if not specs:
         groups = ", ".join(dict.fromkeys(group for group, _ in plan.sections))
-        raise DataError(f"stream '{name}': {plan.words} has nothing of it; there is {groups}")
+        raise DataError(f"stream '{name}': {plan.words} has none of its sections, only {groups}")
     if len(specs) < full:
-        warn_user(f"stream '{name}' has {len(specs)} of {full} tasks: the others are not there")
+        warn_user(f"stream '{name}' has {len(specs)} of {full} tasks; the others are missing")
     return specs
 
 
@@ -82,10 +82,10 @@ def _spec(name: str, sections: Sequence[Section]) -> ExperienceSpec:
 
 
 def deal(sections: Sequence[Section], seed: int) -> list[list[Section]]:
-    """Share all segments out into batches of three, each of two or three factor levels.
+    """Distribute all segments over batches of three, each with two or three factor levels.
 
-    The challenge's batches mixed two or three of the twelve factor levels each; which ones is not
-    published with the frames, so they are drawn here.
+    The challenge's batches mixed two or three of the twelve factor levels each. They are not
+    published with the frames, so they are random here.
     """
     generator = np.random.default_rng([seed, len(sections)])
     for _ in range(1000):

@@ -1,4 +1,4 @@
-"""The frames of a stream as the loop takes them: memory-mapped, gathered and joined by batch."""
+"""The frames of a stream for the training loop: memory-mapped, gathered and joined by batch."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from clframe.worlds.objects.frames.cache_plan import SPLITS, TRAIN, Plan, Sectio
 
 @dataclass(eq=False)
 class Frames:
-    """The frames of a stream in memory-mapped arrays, made on first use.
+    """The frames of a stream in memory-mapped arrays, built on first use.
 
-    All experiences and tasks share one source and one transform, so that their samples stay one
-    indexed data set when plugins join them.
+    All experiences and tasks share one source and one transform, so that their samples remain one
+    indexed dataset when plugins join them.
     """
 
     plan: Plan
@@ -48,19 +48,19 @@ class Frames:
 
     @functools.cached_property
     def cache(self) -> Cache:
-        """The cache, with everything this stream needs in it."""
+        """The cache with all frames of this stream."""
         return ensure(self.plan, self.sections, self.folder, self.num_workers, self.skip_bad)
 
     @functools.cached_property
     def usable(self) -> NDArray[np.bool_]:
-        """Which rows of the plan hold an image of a chosen instance."""
+        """The mask of the plan's rows that hold an image of a chosen instance."""
         usable: NDArray[np.bool_] = self.labels[self.plan.instance] >= 0
         bad = [entry for section in self.sections for entry in self.cache.bad(section)]
         usable[[row for row, _ in bad]] = False
         if bad:
             warn_user(
                 f"{len(bad)} images are left out, the first because {bad[0][1]}; delete "
-                f"'{self.cache.folder}' to have them read again"
+                f"'{self.cache.folder}' to read them again"
             )
         return usable
 
@@ -71,22 +71,22 @@ class Frames:
         stored = {}
         for name in self.arrays:
             array = self.cache.rows(name, self.first, stop)
-            # Depth fits into 15 bits, and torch can do more with signed numbers.
+            # Depth fits into 15 bits, and torch supports more operations on signed integers.
             stored[name] = torch.from_numpy(array.view(np.int16) if name == "depth" else array)
         return TensorSource(stored["rgb"] if list(stored) == ["rgb"] else stored, mapped=True)
 
     @functools.cached_property
     def transform(self) -> Transform:
-        """From stored to model inputs."""
+        """The transform from stored arrays to model inputs."""
         if list(self.arrays) == ["rgb"]:
             return scale_images
         return JoinChannels(self.modality, self.depth_range)
 
     def make(self, training: bool, number: int, spec: ExperienceSpec) -> TensorData:
-        """The training or the held-out samples of an experience.
+        """Return the training or the held-out samples of an experience.
 
         Raises:
-            DataError: There are none.
+            DataError: There are no samples.
         """
         split = TRAIN if training else self.held_out
         rows = np.concatenate([np.arange(s.start, s.stop) for s in spec.sections])
@@ -99,11 +99,11 @@ class Frames:
 
 
 class JoinChannels:
-    """Color, depth and mask of a batch as one tensor of floats in 0..1.
+    """Joins color, depth and mask of a batch into one float tensor in 0..1.
 
     Args:
         modality: rgb, rgbd or depth.
-        depth_range: Meters that become 1.
+        depth_range: Distance in meters that is scaled to 1.
     """
 
     def __init__(self, modality: str, depth_range: float) -> None:
@@ -111,7 +111,7 @@ class JoinChannels:
         self.millimeters = 1000.0 * depth_range
 
     def __call__(self, x: Any, task: Tensor) -> Tensor:
-        """Channels first: color, then depth."""
+        """Return channels first: color, then depth."""
         parts = []
         if self.modality != "depth":
             parts.append(x["rgb"].to(torch.float32).div_(255.0))

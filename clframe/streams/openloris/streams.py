@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from clframe.core.registry import Registry
 
 FRAMES = 10
-"""Frames of an instance in a rendered segment unless said otherwise: 8 train, 1 and 1 held out."""
+"""Default frames per instance in a rendered segment: 8 for training, 1 and 1 held out."""
 
 _ARRAYS = {"rgb": ("rgb",), "rgbd": ("rgb", "depth"), "depth": ("depth",)}
 _CHANNELS = {"rgb": 3, "rgbd": 4, "depth": 1}
@@ -59,32 +59,32 @@ def openloris(
     bad_images: Literal["fail", "skip"] = "fail",
     num_workers: int | None = None,
 ) -> Stream:
-    """One of the streams.
+    """One of the OpenLORIS-Object streams.
 
     Args:
-        kind: A factor (9 tasks, one a segment), ``sequence`` (12 tasks: the three segments of each
-            level put together, factor after factor) or ``mixture`` (challenge style: the batches
-            of the challenge where the folder has them, else 12 batches of three segments drawn
-            from all factors by the seed, each of two or three factor levels).
-        data_dir: The data folder; holds the cache, and may hold the official data.
-        seed: Of the mixture's draw.
-        source: ``official`` frames, ``rendered`` ones, or ``auto``: official where they are found.
-        folder: Of the official frames; None looks into the data folder.
-        target: Tell apart the 121 instances, as the authors do, or the 40 categories.
-        modality: Color, color and depth as a fourth channel, or depth alone.
-        size: Pixels on a side.
-        frames: Of each instance and segment; None is 10 rendered ones, or all official ones.
-        n_instances: Only the first so many of the catalog (69: the challenge's edition).
-        present_only: Outputs only for instances that the folder holds; otherwise the head has
-            all of them, as in the authors' code, whatever the edition.
-        evaluate_on: Which held-out split the tasks are measured on.
-        masked: Black out everything but the object; needs masks.
-        depth_range: Meters that become 1; what is farther is 1, too.
-        depth_noise: Rendered depth with a depth camera's noise and holes.
+        kind: A factor (9 tasks, one per segment), ``sequence`` (12 tasks: the three segments of
+            each level together, factor after factor) or ``mixture`` (challenge style: the
+            challenge's batches if the folder has them, else 12 batches of three random segments
+            from all factors, each of two or three factor levels).
+        data_dir: The data folder; it holds the cache, and may hold the official data.
+        seed: The seed of the mixture.
+        source: ``official`` frames, ``rendered`` ones, or ``auto``: official ones if they exist.
+        folder: The folder of the official frames; None searches the data folder.
+        target: Distinguish the 121 instances, as the authors do, or the 40 categories.
+        modality: Color, color with depth as a fourth channel, or only depth.
+        size: Side of an image in pixels.
+        frames: Frames per instance and segment; None is 10 rendered ones, or all official ones.
+        n_instances: Use only the first n of the catalog (69: the challenge's edition).
+        present_only: Outputs only for instances in the folder; otherwise the head has all of them
+            in any edition, as in the authors' code.
+        evaluate_on: The held-out split for evaluation.
+        masked: Black out everything except the object; needs masks.
+        depth_range: Distance in meters that is scaled to 1; larger ones are clipped.
+        depth_noise: Add a depth camera's noise and holes to rendered depth.
         renderer: ``ray`` works everywhere, ``gl`` needs EGL or OSMesa.
-        palette: Of the rendered rooms.
-        render_seed: Of the rendered scenes; another one is another data set.
-        bad_images: An official image that cannot be read is an error, or left out and counted.
+        palette: The palette of rendered rooms.
+        render_seed: The seed of rendered scenes; another seed is another dataset.
+        bad_images: Fail on an official image that cannot be read, or skip and count it.
         num_workers: Processes that fill the cache; None is one per core.
     """
     name = f"openloris_{kind}"
@@ -97,7 +97,7 @@ def openloris(
     arrays = [*_ARRAYS[modality], *(["mask"] if masked else [])]
     root = _official_root(source, folder, data_dir, name)
     if root is None:
-        # Brings MuJoCo, which nobody needs who only lists streams or has real frames.
+        # Imports MuJoCo, which listing streams or using real frames does not need.
         from clframe.worlds.objects.rendered import RenderSettings
 
         render_settings = RenderSettings(
@@ -143,7 +143,7 @@ def openloris(
     return Stream(name, "domain", experiences, tasks, shape, n_outputs, plan.words, seed)
 
 
-# ---------------------------------------------------------------- which frames, and their labels
+# ---------------------------------------------------------------- frames and labels
 
 
 def _chosen(n_instances: int | None, name: str) -> list[str]:
@@ -159,49 +159,49 @@ def _chosen(n_instances: int | None, name: str) -> list[str]:
 
 
 def _labels(chosen: Sequence[str], target: str) -> NDArray[np.int64]:
-    """The output unit of every instance of the catalog; -1 for those not chosen."""
+    """Return the output unit of every instance of the catalog; -1 if it is not chosen."""
     labels = np.full(len(catalog.instances()), -1, np.int64)
     categories = list(dict.fromkeys(catalog.category_of(name) for name in chosen))
     for unit, name in enumerate(chosen):
-        place = catalog.instances().index(name)
-        labels[place] = (
+        position = catalog.instances().index(name)
+        labels[position] = (
             unit if target == "instance" else categories.index(catalog.category_of(name))
         )
     return labels
 
 
 def _official_root(source: str, folder: str | None, data_dir: Path, name: str) -> Path | None:
-    """The folder of the official frames; None for the rendered stand-in."""
+    """Return the folder of the official frames; None for the rendered stand-in."""
     if source == "rendered":
         if folder is not None:
             raise SettingError(
-                f"stream '{name}': folder='{folder}' is for official frames; leave it out or leave "
-                "source=rendered out"
+                f"stream '{name}': folder='{folder}' is for official frames; omit it or "
+                "source=rendered"
             )
         return None
     if folder is not None:
         return Path(folder).expanduser()
-    places = [data_dir, *(data_dir / n for n in ("openloris", "OpenLORIS-Object", "OpenLORIS"))]
-    for place in places:
-        if looks_right(place):
-            return place
+    candidates = [data_dir, *(data_dir / n for n in ("openloris", "OpenLORIS-Object", "OpenLORIS"))]
+    for candidate in candidates:
+        if looks_right(candidate):
+            return candidate
     if source == "official":
         raise DataError(
-            f"stream '{name}': there is no OpenLORIS-Object in '{data_dir}'; name its folder with "
-            "stream.folder=DIR, or take source=rendered, which needs no data"
+            f"stream '{name}': there is no OpenLORIS-Object in '{data_dir}'; set its folder with "
+            "stream.folder=DIR, or use source=rendered, which needs no data"
         )
     return None
 
 
 def add_streams(registry: Registry) -> None:
     """Register the streams."""
-    words = {
+    titles = {
         **{factor: f"nine tasks of changing {factor}" for factor in catalog.FACTORS},
         "pixel": "nine tasks of changing object size",
         SEQUENCE: "twelve tasks, each level of each factor",
         MIXTURE: "challenge style, batches that mix factor levels",
     }
-    for kind, title in words.items():
+    for kind, title in titles.items():
         factory = functools.partial(openloris, kind)
-        summary = f"OpenLORIS-Object (RGB-D), {title}; rendered where there is no real data"
+        summary = f"OpenLORIS-Object (RGB-D), {title}; rendered if there is no real data"
         registry.add("stream", f"openloris_{kind}", factory, summary, family="openloris")

@@ -16,8 +16,8 @@ __all__ = ["ORDERS", "SUITES", "TabletopTask", "ordered", "task", "tasks"]
 
 @hookimpl
 def register(registry: Registry) -> None:
-    """Add the suites as streams."""
-    # Here and not above: worker processes import this package and have no use for torch.
+    """Register the suites as streams."""
+    # Imported here, because worker processes import this package without torch.
     from clframe.streams.tabletop.stream import summaries, tabletop
 
     for name, summary in summaries().items():

@@ -1,4 +1,4 @@
-"""Tabletop tasks as `clframe.robot` wants them: an environment, an expert and an instruction."""
+"""Tabletop tasks for `clframe.robot`: an environment, an expert and an instruction."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from clframe.worlds.tabletop.expert import Action
 
 LIMIT = 600
-"""Steps that the expert may take, as LIBERO's evaluation."""
+"""Largest number of steps of the expert, as in LIBERO's evaluation."""
 START_NOISE = 0.02
-"""Meters that the hand may start off its place, in demonstrations and when it is measured."""
+"""Default offset of the hand's start in meters, in demonstrations and evaluation."""
 _VERSION = 2
-"""Of what demonstrations are: goes up when the expert, the predicates or the recording change."""
+"""Version of demonstrations: raise it when expert, predicates or recording change."""
 
 
 def robot_task(
@@ -43,37 +43,37 @@ def robot_task(
     start_noise: float = START_NOISE,
     robot: RobotKind = "arm",
 ) -> RobotTask:
-    """A task to be learned by imitation.
+    """Return a task for imitation learning.
 
     Args:
-        task: Of a suite.
-        cameras: Whose images are in the observations.
-        size: Pixels of an image's side.
-        disturbance: How the hand is pushed about while demonstrating; None is the default one.
-        layout: Slots of the state; None takes those of the suite.
-        depth: Whether the cameras see depth, too.
-        start_noise: How far off its place the hand may start, in meters.
-        robot: What moves things.
+        task: The task of a suite.
+        cameras: Cameras whose images are in the observations.
+        size: Side of an image in pixels.
+        disturbance: How the hand is disturbed while demonstrating; None is the default.
+        layout: Slots of the state; None uses those of the suite.
+        depth: Whether the cameras record depth too.
+        start_noise: Largest offset of the hand's start, in meters.
+        robot: The robot that moves objects.
     """
     import mujoco
 
     disturbance = disturbance or Disturbance()
-    # Everything that decides what demonstrations look like, since files are kept by this name.
-    seen = f"-{'-'.join(cameras)}-{size}" if cameras else ""
+    # Files are kept under this name, so it includes everything that determines their content.
+    variant = f"-{'-'.join(cameras)}-{size}" if cameras else ""
     if cameras and depth:
-        seen += "-depth"
+        variant += "-depth"
     if start_noise != START_NOISE:
-        seen += f"-start{start_noise:g}"
+        variant += f"-start{start_noise:g}"
     if robot != "hand":
-        seen += f"-{robot}"
+        variant += f"-{robot}"
     if layout is not None:
-        seen += f"-{layout.size}"
-    if task.suite in (GENERATED, FILES):  # of which there are many, some with the same names
-        seen += f"-{zlib.crc32(f'{task.text}{layout}'.encode()):08x}"
+        variant += f"-{layout.size}"
+    if task.suite in (GENERATED, FILES):  # different tasks may share a name
+        variant += f"-{zlib.crc32(f'{task.text}{layout}'.encode()):08x}"
     make = partial(environment, task, tuple(cameras), size, layout, depth, start_noise, robot)
     return RobotTask(
         name=task.name,
-        family=f"{task.suite}-v{_VERSION}-mujoco{mujoco.__version__}{seen}",
+        family=f"{task.suite}-v{_VERSION}-mujoco{mujoco.__version__}{variant}",
         language=task.instruction,
         environment=make,
         expert=partial(expert, disturbance=disturbance),
@@ -95,22 +95,22 @@ def robot_task(
 def perturbed(
     robot: RobotTask, perturbation: Perturbation, cameras: Sequence[str] = ()
 ) -> RobotTask:
-    """A task whose environment is perturbed; see `clframe.worlds.tabletop.perturb`.
+    """Return a task with a perturbed environment; see `clframe.worlds.tabletop.perturb`.
 
     Raises:
-        SettingError: There is no such axis, or it would make no difference.
+        SettingError: There is no such axis, or it has no effect.
     """
     from clframe.worlds.tabletop.perturb import check
 
     check(perturbation, cameras)
     if perturbation.level == 0:
         return robot
-    made: Any = robot.environment
-    before = getattr(made, "keywords", {}).get("perturbations", ())
+    make: Any = robot.environment
+    before = getattr(make, "keywords", {}).get("perturbations", ())
     wording = perturbation.axis == "wording"
     return dataclasses.replace(
         robot,
-        environment=partial(made, perturbations=(*before, perturbation)),
+        environment=partial(make, perturbations=(*before, perturbation)),
         language=paraphrase(robot.language, perturbation.level) if wording else robot.language,
         variant=f"{robot.variant}+{perturbation}",
     )
@@ -127,7 +127,7 @@ def environment(
     terminate_on_success: bool = True,
     perturbations: Sequence[Perturbation] = (),
 ) -> TabletopEnv:
-    """The environment of a task, made where it is needed."""
+    """Return the environment of a task, created in the calling process."""
     from clframe.worlds.tabletop.env import TabletopEnv
 
     return TabletopEnv(
@@ -144,11 +144,11 @@ def environment(
 
 
 class Demonstrator(RetryingExpert, Iterator["Action"]):
-    """The expert's actions, until it has let go, and for some steps more.
+    """The expert's actions until it has let go, and some further steps.
 
     Args:
         env: An environment that was just reset.
-        rng: Chooses among grips that are equally good.
+        rng: Chooses among equally good grips.
     """
 
     def __init__(self, env: TabletopEnv, rng: np.random.Generator) -> None:
@@ -163,7 +163,7 @@ class Demonstrator(RetryingExpert, Iterator["Action"]):
         return action
 
     def retries(self) -> NDArray[np.bool_]:
-        """For each action so far, whether it belonged to an attempt that was given up."""
+        """Return for each action so far whether it belonged to an attempt that was given up."""
         marks = np.zeros(self._n, np.bool_)
         for start, end in self._expert.abandoned:
             marks[start:end] = True
@@ -177,26 +177,26 @@ class Demonstrator(RetryingExpert, Iterator["Action"]):
         if self._expert.failed:
             return
         yield from self._expert.retreat(AFTER_SUCCESS + 1 - held)
-        while self._holding():  # where it cannot leave, the episode runs out and is not kept
+        while self._holding():  # if it cannot let go, the episode times out and is not kept
             yield from self._expert.retreat(1)
 
     def _holding(self) -> bool:
-        """Whether the hand still touches something that it has put somewhere."""
+        """Return whether the hand still touches an object that it has placed."""
         moved = (atom[1] for atom in self._world.problem.goal.atoms if len(atom) == 3)
         return any(self._world.touching(HAND, name) for name in moved)
 
 
 def expert(env: Any, disturbance: Disturbance | None = None) -> Demonstrator:
-    """The scripted expert's actions in an environment that was just reset.
+    """Return the scripted expert's actions in an environment that was just reset.
 
     Args:
         env: A `TabletopEnv`, or a wrapper around one.
-        disturbance: How its hand is pushed about until the next reset; None leaves it alone.
+        disturbance: How to disturb the hand until the next reset; None does not disturb it.
     """
     from clframe.worlds.tabletop.env import TabletopEnv
 
     inner: TabletopEnv = env if isinstance(env, TabletopEnv) else env.unwrapped
-    # From the start state, so that the same episode is demonstrated and disturbed alike.
+    # Derived from the start state, so that an episode always has the same disturbance.
     seed = int(np.abs(inner.world.data.qpos).sum() * 1e9) % 2**32
     if disturbance is not None:
         inner.disturber = Disturber(disturbance, seed)

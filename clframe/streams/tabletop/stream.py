@@ -1,4 +1,4 @@
-"""The suites as streams, learned from the scripted expert's demonstrations by imitation."""
+"""The tabletop suites as streams, learned from the scripted expert's demonstrations."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 ACTION_SIZE = 7
 MOST_NOISE = 0.1
 
-# Center and spread of every number, in the order of `Layout`. Known before any task is seen, so
-# that inputs of about unit size tell nothing of tasks to come.
+# Center and spread of every number, in the order of `Layout`. They are known before any task is
+# seen, so that normalized inputs do not reveal later tasks.
 _PLACE = ((-0.05, 0.12), (0.0, 0.12), (0.1, 0.1))
 _HAND = (
     *_PLACE,
@@ -55,7 +55,7 @@ _FIXTURE = ((0.5, 0.5), *_PLACE, *((0.0, 0.7),) * 2, *((0.1, 0.2), *((0.0, 0.4),
 
 
 def normalizer(layout: Layout, objects_visible: bool = True) -> Normalizer:
-    """How the state is normalized; things that are to be seen in images only are hidden here.
+    """Return the state's normalizer; hide objects that must be seen in images.
 
     >>> normalizer(suite_layout("tabletop_goal"), objects_visible=False).scale[-1]
     np.float32(inf)
@@ -90,64 +90,63 @@ def tabletop(
     """A tabletop suite, learned from demonstrations one task after the other.
 
     Args:
-        name: Of the suite.
+        name: The suite's name.
         data_dir: The data folder.
-        seed: Of the run.
+        seed: The run's seed.
         tasks: Learn only these tasks of the suite, by name or number, in its order; None for all.
-        n_tasks: How many tasks the generated suite has.
-        suite_seed: Which tasks the generated suite has.
+        n_tasks: Number of tasks in the generated suite.
+        suite_seed: The seed of the generated suite.
         files: The task files of ``tabletop_files``.
         order: The order of learning: default, reversed, odd_then_even, both_ends, shuffled1, ...
-        layout: The state has a slot for each thing of the ``suite``, or of all of LIBERO's suites
-            in ``common``, so that a policy can go from one suite to another.
-        cameras: The policy sees through these (agentview, wrist) and observes of the state only the
-            hand; choose a model that sees with it (resnet_t, ..., or policy with
-            ``image=SIZE``). None: it observes all.
-        size: Pixels of an image's side.
-        depth: Whether demonstrations hold the cameras' depth, too, which no policy here is given.
-        start_noise: The hand starts up to so many meters off its place, in demonstrations and when
-            a task is measured; 0 is LIBERO's one start.
-        robot: ``arm``, a seven-joint one, or ``hand``, one that floats. Demonstrations of either
-            are kept apart.
-        proprioception: What models for sequences are told of the robot: ``all``, the hand's pose,
-            where it is bound for, its touch and, of an arm, the joints; or ``libero``, its
-            ``joint_states`` and ``gripper_states`` only: where the hand is must be learned.
-        imitation: What all robot streams have in common; the goals that are drawn are start states
-            here. LIBERO takes a horizon of 600.
-        perturbed: The axes of `clframe.worlds.tabletop.perturb` under which tasks are measured
-            too.
+        layout: The state has a slot for each object of the ``suite``, or of all of LIBERO's suites
+            in ``common``, so that a policy can move from one suite to another.
+        cameras: The cameras that the policy sees (agentview, wrist); of the state it then observes
+            only the hand. Choose a model that reads images (resnet_t, ..., or policy with
+            ``image=SIZE``). None: it observes the whole state.
+        size: Side of an image in pixels.
+        depth: Whether demonstrations include the cameras' depth; no policy here uses it.
+        start_noise: Largest random offset of the hand's start in meters, in demonstrations and
+            evaluation; 0 is LIBERO's single start.
+        robot: ``arm``, with seven joints, or ``hand``, which floats. Their demonstrations are
+            stored separately.
+        proprioception: What sequence models observe of the robot: ``all``, the hand's pose, target
+            and touch and, of an arm, the joints; or ``libero``, only its ``joint_states`` and
+            ``gripper_states``: the model must learn the hand's position.
+        imitation: The settings that all robot streams share; the goals drawn are start states here.
+            LIBERO uses a horizon of 600.
+        perturbed: The axes of `clframe.worlds.tabletop.perturb` for additional evaluation.
     """
     import mujoco
 
     if imitation.horizon > LIMIT:
         raise SettingError(f"stream.horizon must be at most {LIMIT}, got {imitation.horizon}")
     if name != FILES and files is not None:
-        raise SettingError(f"stream '{name}' has its own tasks; files are for stream={FILES}")
+        raise SettingError(f"stream '{name}' has its own tasks; use files with stream={FILES}")
     suite = (
         tasks_from_files(files or ()) if name == FILES else suite_tasks(name, n_tasks, suite_seed)
     )
     ordered_tasks = ordered(_chosen(name, suite, tasks), order)
     if layout == "suite":
-        things = (
+        state_layout = (
             layout_of(task.problem for task in suite)
             if name == FILES
             else suite_layout(name, n_tasks, suite_seed)
         )
     elif name in SHIPPED:
-        things = common_layout()
+        state_layout = common_layout()
     else:
-        raise SettingError(f"stream '{name}' may have things of its own: leave stream.layout out")
+        raise SettingError(f"stream '{name}' may have its own objects; omit stream.layout")
     if not 0 <= start_noise <= MOST_NOISE:
         raise SettingError(
-            f"stream.start_noise must be from 0 to {MOST_NOISE} meters, got {start_noise}"
+            f"stream.start_noise must be between 0 and {MOST_NOISE} meters, got {start_noise}"
         )
-    things = things.of(robot)
+    state_layout = state_layout.of(robot)
     robots = [
         robot_task(
             task,
             cameras or (),
             size,
-            layout=things,
+            layout=state_layout,
             depth=depth,
             start_noise=start_noise,
             robot=robot,
@@ -160,44 +159,44 @@ def tabletop(
         range(len(robots)),
         imitation,
         data_dir,
-        things.size,
+        state_layout.size,
         ACTION_SIZE,
-        normalizer(things, objects_visible=not cameras),
+        normalizer(state_layout, objects_visible=not cameras),
         seed,
         f"{imitation.num_demos} demonstrations per task by the scripted expert on MuJoCo "
         f"{mujoco.__version__}, robot {robot}",
         [f"{camera}_rgb" for camera in cameras or ()],
         size,
-        things.parts(proprioception),
+        state_layout.parts(proprioception),
         measures=(*MEASURES, "progress"),
     )
     return stream.perturbed(perturbed)
 
 
 def _chosen(name: str, suite: Sequence[Any], only: list[str | int] | None) -> list[Any]:
-    """Those tasks of a suite that are asked for."""
+    """Return the requested tasks of a suite, in its order."""
     if only is None:
         return list(suite)
     by_name = {str(number): task for number, task in enumerate(suite)}
     by_name |= {task.name: task for task in suite}
-    for wanted in only:
-        if str(wanted) not in by_name:
+    for task_name in only:
+        if str(task_name) not in by_name:
             names = [task.name for task in suite]
             raise SettingError(
-                f"stream '{name}' has no task '{wanted}'; {nearest(str(wanted), names)}"
+                f"stream '{name}' has no task '{task_name}'; {nearest(str(task_name), names)}"
             )
-    chosen = [by_name[str(wanted)] for wanted in only]
+    chosen = [by_name[str(task_name)] for task_name in only]
     return [task for task in suite if task in chosen]
 
 
 def summaries() -> dict[str, str]:
-    """The streams and what each is, in a line."""
+    """Return a one-line summary of each stream."""
     return {
-        "tabletop_spatial": "LIBERO's spatial tasks on a tabletop world: which bowl, by its place",
+        "tabletop_spatial": "LIBERO's spatial tasks on a tabletop world: which bowl, by position",
         "tabletop_object": "LIBERO's object tasks on a tabletop world: which grocery",
         "tabletop_goal": "LIBERO's goal tasks on a tabletop world: what to do in one scene",
         "tabletop_long": "LIBERO's ten long tasks (LIBERO-10) on a tabletop world",
         "tabletop_90": "LIBERO's ninety tasks on a tabletop world, for pretraining",
         GENERATED: "generated tasks on a tabletop world, any number and seed",
-        FILES: "task files of your own (stream.files) on a tabletop world",
+        FILES: "your own task files (stream.files) on a tabletop world",
     }

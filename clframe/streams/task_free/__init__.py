@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 @hookimpl
 def register(registry: Registry) -> None:
-    """Add the streams; they find their base stream in the same registry."""
-    # Here and not above: worker processes import this package and have no use for torch.
+    """Register the streams; they look up their base stream in the same registry."""
+    # Imported here, because worker processes import this package without torch.
     from clframe.streams.task_free.blurry import i_blurry, si_blurry
     from clframe.streams.task_free.few_shot import few_shot
     from clframe.streams.task_free.gradual import gradual
@@ -24,14 +24,14 @@ def register(registry: Registry) -> None:
     from clframe.streams.task_free.noisy_labels import noisy_labels
     from clframe.streams.task_free.repetition import repetition
 
-    made: tuple[tuple[Callable[..., Stream], str], ...] = (
+    factories: tuple[tuple[Callable[..., Stream], str], ...] = (
         (i_blurry, "another stream with some classes in one experience, others blurred over all"),
-        (si_blurry, "the same with everything drawn by lot: stochastic i-Blurry"),
-        (gradual, "another stream whose experiences pass into each other linearly"),
-        (repetition, "another stream's classes, which come back with a probability"),
+        (si_blurry, "the same with all numbers random: stochastic i-Blurry"),
+        (gradual, "another stream whose experiences blend into each other linearly"),
+        (repetition, "another stream's classes, which recur with a probability"),
         (few_shot, "a base session of many samples, then sessions of N classes with K samples"),
         (long_tailed, "another stream with exponentially fewer samples from class to class"),
         (noisy_labels, "another stream with some of its training labels wrong"),
     )
-    for factory, summary in made:
+    for factory, summary in factories:
         registry.add("stream", factory.__name__, factory, summary)

@@ -1,4 +1,4 @@
-"""i-Blurry and Si-Blurry: some classes come once, of the others a part comes at any time."""
+"""i-Blurry and Si-Blurry: some classes occur once, others recur partly in every experience."""
 
 from __future__ import annotations
 
@@ -29,25 +29,25 @@ def i_blurry(
     blur: float = 0.1,
     spread: Literal["others", "all"] = "others",
 ) -> Stream:
-    """Some classes occur in one experience only, of the others a part occurs in every experience.
+    """Some classes occur in one experience only, the others partly in every experience.
 
     i-Blurry-N-M of Koh et al., "Online Continual Learning on Class Incremental Blurry Task
-    Configuration with Anytime Inference" (2022): N of all classes are disjoint; of each of the
-    others, the share M of its samples is taken out of its own experience and spread evenly over
-    the ``others``, as the paper (after Bang et al., "Rainbow Memory", 2021) says. Programs of the
-    same field (Si-Blurry's) gather these samples and share them out over ``all`` experiences, each
-    class's own among them. The base stream says which classes are whose, and what is measured.
+    Configuration with Anytime Inference" (2022). N of all classes are disjoint. Of each other
+    class, the share M of its samples leaves its own experience and is spread evenly over the
+    ``others``, as in the paper (after Bang et al., "Rainbow Memory", 2021). Related code
+    (Si-Blurry's) collects these samples and distributes them over ``all`` experiences, including
+    each class's own. The base stream determines each experience's classes and the evaluation.
 
     Args:
-        registry: Where the base stream is found.
+        registry: The registry with the base stream.
         data_dir: The data folder.
-        download: Whether missing data may be fetched.
-        seed: Of the base stream, of which classes are disjoint and of which samples move.
-        scenario: task or class; null takes the base stream's own.
+        download: Whether to download missing data.
+        seed: The seed of the base stream, of the disjoint classes and of the samples that move.
+        scenario: task or class; null uses the base stream's scenario.
         base: The base stream: a name, or a mapping with ``name`` and settings.
         disjoint: Share of all classes that occur in one experience only (N; 1 blurs nothing).
-        blur: Share of the other classes' samples that come elsewhere (M).
-        spread: Where those come: evenly in the ``others``, or by lot in ``all``.
+        blur: Share of the other classes' samples that move to other experiences (M).
+        spread: Spread these evenly over the ``others``, or at random over ``all`` experiences.
     """
     check_share(disjoint, "stream.disjoint")
     check_share(blur, "stream.blur")
@@ -67,7 +67,7 @@ def i_blurry(
                 moved.append(samples[:n])
                 continue
             others = [k for k in range(len(classes)) if k != own]
-            # Begun at another one for each class, so that the odd ones do not all come early.
+            # Starting at a different experience per class spreads the remainders evenly.
             others = others[unit % len(others) :] + others[: unit % len(others)]
             for k, piece in zip(others, samples[:n].tensor_split(len(others)), strict=True):
                 parts[k].append(piece)
@@ -95,26 +95,25 @@ def si_blurry(
     disjoint: float = 0.5,
     blur: float = 0.1,
 ) -> Stream:
-    """Classes and samples are shared out by lot, so that experiences differ in how many they have.
+    """Classes and samples are distributed at random, in random numbers per experience.
 
     Si-Blurry of Moon et al., "Online Class Incremental Learning on Stochastic Blurry Task Boundary
-    via Mask and Visual Prompt Tuning" (2023): the classes in an order by lot, the share
-    ``disjoint`` of them and the others each cut at places by lot into as many groups as there are
-    experiences. Then, as the authors' program does it, the share ``blur`` of the other classes'
-    samples is cut at places by lot, too: each experience gives as many of its samples (or all it
-    has) and gets as many back of what all have given. Lots that leave an experience without
-    samples are drawn again. The base stream says how many experiences there are and what is
-    measured.
+    via Mask and Visual Prompt Tuning" (2023). The classes are shuffled; the share ``disjoint`` and
+    the others are each split at random positions into one group per experience. Then, as in the
+    authors' code, the share ``blur`` of the other classes' samples is also split at random
+    positions: each experience gives away that many of its samples (or all it has) and gets the same
+    number back from all that were given away. A draw that leaves an experience without samples is
+    repeated. The base stream determines the number of experiences and the evaluation.
 
     Args:
-        registry: Where the base stream is found.
+        registry: The registry with the base stream.
         data_dir: The data folder.
-        download: Whether missing data may be fetched.
-        seed: Of the base stream and of all lots.
-        scenario: task or class; null takes the base stream's own.
+        download: Whether to download missing data.
+        seed: The seed of the base stream and of all random choices.
+        scenario: task or class; null uses the base stream's scenario.
         base: The base stream: a name, or a mapping with ``name`` and settings.
         disjoint: Share of all classes that occur in one experience only.
-        blur: Share of the other classes' samples that change places.
+        blur: Share of the other classes' samples that are exchanged between experiences.
     """
     check_share(disjoint, "stream.disjoint")
     check_share(blur, "stream.blur")
@@ -123,17 +122,18 @@ def si_blurry(
     _several(pool)
     draw = generator(seed)
     for _ in range(_TRIES):
-        parts, info = _by_lot(pool, units, round(disjoint * len(units)), blur, draw)
+        parts, info = _draw_parts(pool, units, round(disjoint * len(units)), blur, draw)
         if all(len(part) for part in parts):
             names = [f"exp{number}" for number in range(len(parts))]
             return pool.stream("si_blurry", parts, seed, boundaries=False, names=names, info=info)
     raise SettingError(
-        f"stream 'si_blurry': {len(units)} classes of stream '{pool.base.name}' could not be drawn "
-        f"so that each of {len(pool)} experiences has some; let the base stream have fewer"
+        f"stream 'si_blurry': cannot distribute {len(units)} classes of stream '{pool.base.name}' "
+        f"so that each of {len(pool)} experiences has some; use fewer experiences in the base "
+        "stream"
     )
 
 
-def _by_lot(
+def _draw_parts(
     pool: Pool, units: Tensor, n_disjoint: int, blur: float, draw: torch.Generator
 ) -> tuple[list[Tensor], list[dict[str, Any]]]:
     order, n = shuffled(units, draw), len(pool)
@@ -142,26 +142,26 @@ def _by_lot(
     staying = [_samples(pool, group) for group in fixed]
     moving = [shuffled(_samples(pool, group), draw) for group in others]
     total = round(blur * sum(map(len, moving)))
-    asked = [len(piece) for piece in _cut(torch.arange(total), n, draw)]
-    given = [min(k, len(samples)) for k, samples in zip(asked, moving, strict=True)]
-    back = shuffled(torch.cat([m[:k] for m, k in zip(moving, given, strict=True)]), draw)
+    requested = [len(piece) for piece in _cut(torch.arange(total), n, draw)]
+    counts = [min(k, len(samples)) for k, samples in zip(requested, moving, strict=True)]
+    back = shuffled(torch.cat([m[:k] for m, k in zip(moving, counts, strict=True)]), draw)
     parts = [
         shuffled(torch.cat([stay, move[k:], piece]), draw)
-        for stay, move, k, piece in zip(staying, moving, given, back.split(given), strict=True)
+        for stay, move, k, piece in zip(staying, moving, counts, back.split(counts), strict=True)
     ]
     info = [
         {"disjoint": sorted(a.tolist()), "blurry": sorted(b.tolist()), "exchanged": k}
-        for a, b, k in zip(fixed, others, given, strict=True)
+        for a, b, k in zip(fixed, others, counts, strict=True)
     ]
     return parts, info
 
 
 def _cut(values: Tensor, n: int, draw: torch.Generator) -> Sequence[Tensor]:
-    """Values cut into n groups at places drawn by lot; groups may be empty."""
+    """Split values at random positions into n groups, which may be empty."""
     if not len(values):
         return [values] * n
-    places = torch.randint(len(values), (n - 1,), generator=draw).sort().values
-    return values.tensor_split(places.tolist())
+    positions = torch.randint(len(values), (n - 1,), generator=draw).sort().values
+    return values.tensor_split(positions.tolist())
 
 
 def _samples(pool: Pool, units: Tensor) -> Tensor:
@@ -169,7 +169,7 @@ def _samples(pool: Pool, units: Tensor) -> Tensor:
 
 
 def _disjoint(classes: Sequence[Sequence[int]], share: float, draw: torch.Generator) -> set[int]:
-    """So many of all classes, as evenly over the experiences as can be."""
+    """Choose this share of all classes, as evenly over the experiences as possible."""
     orders = [shuffled(torch.tensor(units), draw).tolist() for units in classes]
     longest = max(map(len, orders))
     rounds = [units[k] for k in range(longest) for units in orders if k < len(units)]
@@ -179,5 +179,5 @@ def _disjoint(classes: Sequence[Sequence[int]], share: float, draw: torch.Genera
 def _several(pool: Pool) -> None:
     if len(pool) < 2:
         raise SettingError(
-            f"stream '{pool.base.name}' has one experience, and nothing to blur; let it have more"
+            f"stream '{pool.base.name}' has only one experience to blur; use a base with several"
         )

@@ -29,20 +29,20 @@ def few_shot(
     """A base session with all samples of many classes, then sessions of few samples of few classes.
 
     The protocol of Tao et al., "Few-Shot Class-Incremental Learning" (2020): CIFAR-100 and
-    miniImageNet have 60 classes in the base session and 8 sessions of 5 classes with 5 samples,
-    CUB-200 has 100 and 10 sessions of 10 classes with 5 samples. Classes come in the base stream's
-    order, and its tasks are measured.
+    miniImageNet have 60 classes in the base session and 8 sessions of 5 classes with 5 samples;
+    CUB-200 has 100 classes and 10 sessions of 10 classes with 5 samples. Classes follow the base
+    stream's order, and its tasks are evaluated.
 
     Args:
-        registry: Where the base stream is found.
+        registry: The registry with the base stream.
         data_dir: The data folder.
-        download: Whether missing data may be fetched.
-        seed: Of the base stream and of the samples that are drawn.
-        scenario: task or class; null takes the base stream's own.
+        download: Whether to download missing data.
+        seed: The seed of the base stream and of the samples.
+        scenario: task or class; null uses the base stream's scenario.
         base: The base stream: a name, or a mapping with ``name`` and settings.
-        base_classes: Of the base session; null is three fifths of all.
-        way: Classes of each later session (N).
-        shot: Samples of each of their classes (K).
+        base_classes: Classes in the base session; null is three fifths of all.
+        way: Classes per later session (N).
+        shot: Samples per class in later sessions (K).
     """
     at_least(base_classes, 1, "stream.base_classes")
     at_least(way, 1, "stream.way")
@@ -52,12 +52,12 @@ def few_shot(
     n = round(0.6 * len(units)) if base_classes is None else base_classes
     if n >= len(units):
         raise SettingError(
-            f"stream.base_classes must leave classes for other sessions: stream "
-            f"'{pool.base.name}' has {len(units)}, got {n}"
+            f"stream.base_classes={n} leaves no classes for later sessions: stream "
+            f"'{pool.base.name}' has {len(units)}"
         )
     if (len(units) - n) % way:
         raise SettingError(
-            f"stream.way={way} does not divide the {len(units) - n} classes that {n} base classes "
+            f"stream.way={way} must divide the {len(units) - n} classes that {n} base classes "
             f"leave of {len(units)}"
         )
     draw = generator(seed)

@@ -1,4 +1,4 @@
-"""Experiences that pass into each other: around each boundary both kinds of samples occur."""
+"""Experiences that blend into each other: around each boundary, both kinds of samples occur."""
 
 from __future__ import annotations
 
@@ -26,27 +26,27 @@ def gradual(
 ) -> Stream:
     """Around each boundary the share of the next experience's samples rises linearly from 0 to 1.
 
-    At the place u (0 to 1) of such a stretch, a sample is of the next experience with the
-    probability u. All samples come once, and experiences are as long as the base stream's: the
-    first half of the stretch is learned with the one, the second half with the next. Within a
-    stretch the order matters, so ``trainer.passes=1`` shows the drift itself; with epochs an
-    experience is learned as the mixture that it is.
+    At position u (0 to 1) of a transition, a sample belongs to the next experience with probability
+    u. All samples occur once, and experiences are as long as the base stream's: the first half of a
+    transition belongs to one experience, the second half to the next. The order matters within a
+    transition, so ``trainer.passes=1`` shows the drift itself; with epochs, an experience is
+    learned as a mixture.
 
     Args:
-        registry: Where the base stream is found.
+        registry: The registry with the base stream.
         data_dir: The data folder.
-        download: Whether missing data may be fetched.
-        seed: Of the base stream and of the order.
-        scenario: task, domain or class; null takes the base stream's own.
+        download: Whether to download missing data.
+        seed: The seed of the base stream and of the order.
+        scenario: task, domain or class; null uses the base stream's scenario.
         base: The base stream: a name, or a mapping with ``name`` and settings.
-        width: How long a stretch is, as a share of the smaller of the two experiences; at 1 one
-            stretch follows the other.
+        width: Length of a transition as a share of the smaller of the two experiences; at 1, the
+            transitions are adjacent.
     """
     if not 0 < width <= 1:
         raise SettingError(f"stream.width must be above 0 and at most 1, got {width!r}")
     pool = Pool.of(base_stream(registry, base, scenario, seed, data_dir, download))
     if len(pool) < 2:
-        raise SettingError(f"stream '{pool.base.name}' has one experience, and nowhere to drift")
+        raise SettingError(f"stream '{pool.base.name}' has only one experience; drift needs two")
     draw = generator(seed)
     parts = [shuffled((pool.owner == k).nonzero().squeeze(1), draw) for k in range(len(pool))]
     for k in range(len(parts) - 1):
@@ -58,10 +58,10 @@ def gradual(
 
 
 def _mixed(old: Tensor, new: Tensor, draw: torch.Generator) -> Tensor:
-    """Equally many of both, the share of new ones rising linearly.
+    """Mix both in equal numbers, with the share of new samples rising linearly.
 
-    The new ones' places have the density 2u, the old ones' 2(1 - u): together they are even, and
-    the share of the new ones is u. Places are drawn one in each n-th of the distribution.
+    New samples' positions have the density 2u, old ones' 2(1 - u): the sum is uniform, and the
+    share of new samples is u. One position is drawn in each n-th quantile of the distribution.
     """
     n = len(old)
     steps = torch.arange(n)

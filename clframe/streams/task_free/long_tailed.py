@@ -1,4 +1,4 @@
-"""Long-tailed class-incremental learning: from class to class exponentially fewer samples."""
+"""Long-tailed class-incremental learning: exponentially fewer samples from class to class."""
 
 from __future__ import annotations
 
@@ -28,38 +28,38 @@ def long_tailed(
 
     Liu et al., "Long-Tailed Class Incremental Learning" (2022), after Cao et al., "Learning
     Imbalanced Datasets with Label-Distribution-Aware Margin Loss" (2019): the first class has
-    ``imbalance`` times as many samples as the last. C is the number of classes and n what the
-    smallest class of any experience has, so that the profile is exact also where classes differ.
-    Ordered, experiences have fewer and fewer samples; shuffled, ranks are drawn by lot. What is
-    measured stays as it is.
+    ``imbalance`` times as many samples as the last. C is the number of classes, and n is the size
+    of the smallest class, so that the profile is exact even if classes differ in size. Ordered,
+    experiences get fewer and fewer samples; shuffled, ranks are random. The evaluation does not
+    change.
 
     Args:
-        registry: Where the base stream is found.
+        registry: The registry with the base stream.
         data_dir: The data folder.
-        download: Whether missing data may be fetched.
-        seed: Of the base stream, of the samples that are kept and of shuffled ranks.
-        scenario: task, domain or class; null takes the base stream's own.
+        download: Whether to download missing data.
+        seed: The seed of the base stream, of the samples to keep and of shuffled ranks.
+        scenario: task, domain or class; null uses the base stream's scenario.
         base: The base stream: a name, or a mapping with ``name`` and settings.
-        imbalance: Samples of the largest class to those of the smallest.
-        order: Whether ranks are ``ordered`` as classes are learned, or ``shuffled``.
+        imbalance: Ratio of the largest class's samples to the smallest's.
+        order: Whether ranks follow the learning order (``ordered``) or are ``shuffled``.
     """
     at_least(imbalance, 1, "stream.imbalance")
     pool = Pool.of(base_stream(registry, base, scenario, seed, data_dir, download))
     draw = generator(seed)
     labels, owner = pool.labels, pool.owner
-    here = [labels[owner == k].unique().tolist() for k in range(len(pool))]
-    units = list(dict.fromkeys(unit for group in here for unit in group))
+    classes = [labels[owner == k].unique().tolist() for k in range(len(pool))]
+    units = list(dict.fromkeys(unit for group in classes for unit in group))
     ranks = torch.arange(len(units))
     if order == "shuffled":
         ranks = shuffled(ranks, draw)
     rank = dict(zip(units, ranks.tolist(), strict=True))
-    found = [
+    samples_of = [
         [((owner == k) & (labels == unit)).nonzero().squeeze(1) for unit in group]
-        for k, group in enumerate(here)
+        for k, group in enumerate(classes)
     ]
-    most = min(len(samples) for group in found for samples in group)
+    most = min(len(samples) for group in samples_of for samples in group)
     parts = []
-    for group, own in zip(here, found, strict=True):
+    for group, own in zip(classes, samples_of, strict=True):
         kept = [
             shuffled(samples, draw)[: profile(rank[unit], len(units), most, imbalance)]
             for unit, samples in zip(group, own, strict=True)
@@ -69,7 +69,7 @@ def long_tailed(
 
 
 def profile(rank: int, n_classes: int, most: int, imbalance: float) -> int:
-    """Samples of the class of this rank.
+    """Return the number of samples of the class of this rank.
 
     >>> [profile(r, 3, 500, 100) for r in range(3)]
     [500, 50, 5]

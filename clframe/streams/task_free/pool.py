@@ -1,6 +1,6 @@
-"""All training samples of a base stream, to be shared out anew over experiences.
+"""All training samples of a base stream, to distribute over new experiences.
 
-Tasks stay those of the base stream: what is measured does not change with what is learned when.
+The tasks remain those of the base stream, so the evaluation does not change.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from clframe.errors import SettingError
 
 @dataclass(frozen=True, eq=False)
 class Pool:
-    """A base stream's training samples in the order in which it teaches them.
+    """A base stream's training samples in its training order.
 
     Args:
-        base: The stream.
+        base: The base stream.
         data: All of its training samples.
         owner: The base stream's experience of each sample.
     """
@@ -36,7 +36,7 @@ class Pool:
 
     @classmethod
     def of(cls, base: Stream) -> Pool:
-        """The samples of a stream; its data is read now."""
+        """Return the samples of a stream; this reads its data."""
         parts = [experience.data for experience in base]
         sizes = torch.tensor([len(part) for part in parts])
         return cls(base, join(parts), torch.arange(len(parts)).repeat_interleave(sizes))
@@ -47,26 +47,26 @@ class Pool:
         return self.data.labels
 
     def classes(self) -> list[list[int]]:
-        """The classes that each experience brings, in order.
+        """Return the classes that each experience introduces, in order.
 
         Raises:
-            SettingError: Experiences share their classes, so that none can be moved.
+            SettingError: Experiences share classes, so none can be moved.
         """
-        found = [sorted(self.labels[self.owner == k].unique().tolist()) for k in range(len(self))]
-        if sum(map(len, found)) > len({unit for units in found for unit in units}):
+        classes = [sorted(self.labels[self.owner == k].unique().tolist()) for k in range(len(self))]
+        if sum(map(len, classes)) > len({unit for units in classes for unit in units}):
             raise SettingError(
                 f"stream '{self.base.name}' ({self.base.scenario}-incremental) has the same "
-                "classes in several experiences: this needs a base stream whose experiences bring "
-                "new classes, such as split_mnist with scenario=class; stream=gradual takes others"
+                "classes in several experiences; use a base whose experiences introduce new "
+                "classes, such as split_mnist with scenario=class, or stream=gradual"
             )
-        return found
+        return classes
 
     def of_class(self, unit: int) -> Tensor:
-        """Where the samples of a class are."""
+        """Return the positions of the samples of a class."""
         return (self.labels == unit).nonzero().squeeze(1)
 
     def __len__(self) -> int:
-        """Experiences of the base stream."""
+        """Return the number of experiences of the base stream."""
         return len(self.base)
 
     def stream(
@@ -79,16 +79,16 @@ class Pool:
         info: Sequence[Mapping[str, Any]] | None = None,
         data: Data | None = None,
     ) -> Stream:
-        """The stream that teaches these samples.
+        """Return the stream that teaches these samples.
 
         Args:
-            name: Of the stream.
-            parts: Where the samples of each experience are, in the order of learning.
-            seed: Of what was drawn.
-            boundaries: Whether it still has boundaries.
-            names: Of the experiences; None takes the base stream's.
-            info: Of the experiences, beside what the base stream's say.
-            data: The same samples with other labels; None takes them as they are.
+            name: The stream's name.
+            parts: Positions of the samples of each experience, in training order.
+            seed: The seed of the random choices.
+            boundaries: Whether the stream still has task boundaries.
+            names: Names of the experiences; None uses the base stream's.
+            info: Metadata of the experiences, in addition to the base stream's.
+            data: The same samples with other labels; None uses the original ones.
         """
         base, samples = self.base, self.data if data is None else data
         by_index = {task.index: task for task in base.tasks}
@@ -100,8 +100,8 @@ class Pool:
         experiences = []
         for number, positions in enumerate(parts):
             taught = [by_index[i] for i in samples.tasks[positions].unique().tolist()]
-            found, counts = samples.labels[positions].unique(return_counts=True)
-            units = tuple(found.tolist())
+            classes, counts = samples.labels[positions].unique(return_counts=True)
+            units = tuple(classes.tolist())
             old = base.experiences[number] if names is None else None
             experiences.append(
                 Experience(
@@ -131,17 +131,17 @@ class Pool:
 
 
 def generator(seed: int) -> torch.Generator:
-    """Where all that a stream draws comes from."""
+    """Return the generator for all random choices of a stream."""
     return torch.Generator().manual_seed(seed)
 
 
 def shuffled(values: Tensor, draw: torch.Generator) -> Tensor:
-    """The same values in an order drawn by lot."""
+    """Return the values in random order."""
     return values[torch.randperm(len(values), generator=draw)]
 
 
 def check_share(value: float, name: str, below_one: bool = False) -> None:
-    """Refuse what is no share of a whole."""
+    """Check that a value is a share of a whole."""
     if not 0 <= value <= 1 or (below_one and value == 1):
         limit = "from 0 to below 1" if below_one else "from 0 to 1"
         raise SettingError(f"{name} must be a share {limit}, got {value!r}")

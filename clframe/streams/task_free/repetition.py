@@ -1,4 +1,4 @@
-"""Class-incremental learning with repetition: classes come back by lot."""
+"""Class-incremental learning with repetition: classes recur at random."""
 
 from __future__ import annotations
 
@@ -32,29 +32,29 @@ def repetition(
     parameter: float = 0.3,
     samples: int | None = None,
 ) -> Stream:
-    """Each class occurs first in an experience drawn by lot, then in each later one by chance.
+    """Each class first occurs in a random experience and recurs later with a probability.
 
     The sampling-based generator of Hemati et al., "Class-Incremental Learning with Repetition"
     (2023): the first occurrence of each class is drawn from a distribution over experiences; from
-    then on it occurs in each experience with a probability. All classes of an experience have
-    equally many of its samples (the first ones one more, where that does not come out even, and
-    never more than there are). A class that comes back shows samples it has not shown yet, as long
-    as there are any. What the paper leaves open: the earliest class is always in the first
-    experience, and an experience without any class repeats one that has occurred.
+    then on, it occurs in each experience with a probability. All classes of an experience have the
+    same number of its samples (the first ones one more if it does not divide evenly, and never more
+    than there are). A recurring class shows new samples as long as there are any. The paper leaves
+    two points open: here, the earliest class is always in the first experience, and an experience
+    without any class repeats one that has occurred.
 
     Args:
-        registry: Where the base stream is found.
+        registry: The registry with the base stream.
         data_dir: The data folder.
-        download: Whether missing data may be fetched.
-        seed: Of the base stream and of all lots.
-        scenario: task or class; null takes the base stream's own.
+        download: Whether to download missing data.
+        seed: The seed of the base stream and of all random choices.
+        scenario: task or class; null uses the base stream's scenario.
         base: The base stream: a name, or a mapping with ``name`` and settings.
-        n_experiences: How many.
-        repeat: Probability that a class that has occurred occurs again.
+        n_experiences: Number of experiences.
+        repeat: Probability that a class recurs in an experience.
         first: Distribution of the first occurrence over experiences k = 1, 2, ...: ``geometric``
             (parameter p: (1-p)^(k-1) p), ``zipf`` (parameter s: k^-s) or ``uniform``.
-        parameter: Of that distribution.
-        samples: Of each experience; null is the mean of the base stream's.
+        parameter: The parameter of that distribution.
+        samples: Samples per experience; null is the mean of the base stream's experiences.
     """
     at_least(n_experiences, 1, "stream.n_experiences")
     at_least(samples, 1, "stream.samples")
@@ -66,16 +66,16 @@ def repetition(
     present = _present(len(units), weights, repeat, draw)
     size = samples or max(1, len(pool.labels) // len(pool))
     shown = dict.fromkeys(units, 0)
-    places = {unit: pool.of_class(unit) for unit in units}
+    samples_of = {unit: pool.of_class(unit) for unit in units}
     parts = []
     for row in present.tolist():
-        here = [unit for unit, is_here in zip(units, row, strict=True) if is_here]
+        classes = [unit for unit, is_here in zip(units, row, strict=True) if is_here]
         pieces = []
-        for number, unit in enumerate(here):
-            n = min(size // len(here) + (number < size % len(here)), len(places[unit]))
+        for number, unit in enumerate(classes):
+            n = min(size // len(classes) + (number < size % len(classes)), len(samples_of[unit]))
             if n:
-                own = in_passes(len(places[unit]), shown[unit], n, seed, unit)
-                pieces.append(places[unit][own])
+                own = in_passes(len(samples_of[unit]), shown[unit], n, seed, unit)
+                pieces.append(samples_of[unit][own])
                 shown[unit] += n
         parts.append(shuffled(torch.cat(pieces), draw))
     names = [f"exp{number}" for number in range(n_experiences)]
@@ -83,7 +83,7 @@ def repetition(
 
 
 def first_occurrence(first: First, parameter: float, n: int) -> Tensor:
-    """The probability of each experience to be a class's first one.
+    """Return the probability of each experience to be the first with a class.
 
     >>> first_occurrence("geometric", 0.5, 3)
     tensor([0.5714, 0.2857, 0.1429])
@@ -105,7 +105,7 @@ def first_occurrence(first: First, parameter: float, n: int) -> Tensor:
 
 
 def _present(n_classes: int, weights: Tensor, repeat: float, draw: torch.Generator) -> Tensor:
-    """Which classes each experience has: experiences by classes."""
+    """Return a mask of the classes in each experience, ``[experiences, classes]``."""
     n = len(weights)
     starts = torch.multinomial(weights, n_classes, replacement=True, generator=draw)
     starts -= starts.min()
@@ -113,6 +113,6 @@ def _present(n_classes: int, weights: Tensor, repeat: float, draw: torch.Generat
     again = torch.rand(n, n_classes, generator=draw) < repeat
     present = (number == starts) | ((number > starts) & again)
     for k in (~present.any(1)).nonzero().squeeze(1).tolist():
-        known = (starts < k).nonzero().squeeze(1)
-        present[k, known[torch.randint(len(known), (1,), generator=draw)]] = True
+        occurred = (starts < k).nonzero().squeeze(1)
+        present[k, occurred[torch.randint(len(occurred), (1,), generator=draw)]] = True
     return present

@@ -320,7 +320,7 @@ def test_a_file_of_ones_own_is_learned(tmp_path: Path) -> None:
             "7:14",
             "No primitive reaches (ontop table.n.02_1 apple.n.01_1)",
         ),
-        ("shelf.n.01_1))))", "table.n.02_1))))", "7:9", "The goal holds at the start"),
+        ("shelf.n.01_1))))", "table.n.02_1))))", "7:9", "The goal already holds at the start"),
         ("(:domain igibson)", "(:domain robosuite)", "5:9", "has no predicate"),
     ],
 )
@@ -345,9 +345,9 @@ def test_a_bad_file_is_refused_with_file_line_and_column(
 
 
 def test_files_that_are_not_there_or_alike_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"put the paths of BDDL files into stream.files"):
+    with pytest.raises(DataError, match=r"set the paths of BDDL files with stream.files"):
         clframe.stream("behavior_files")
-    with pytest.raises(SettingError, match=r"'nowhere.bddl' cannot be read"):
+    with pytest.raises(SettingError, match=r"cannot read 'nowhere.bddl'"):
         clframe.stream("behavior_files", files=["nowhere.bddl"])
     twice = []
     for folder in ("a", "b"):

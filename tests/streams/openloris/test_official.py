@@ -246,7 +246,7 @@ def test_missing_segments_make_a_shorter_stream_and_are_said(
     root = maker.distributed(segments=[1, 2, 9])
     assert [task.name for task in stream(root).tasks] == ["strong-1", "strong-2", "weak-3"]
     assert "has 3 of 9 tasks" in capfd.readouterr().err
-    with pytest.raises(DataError, match=r"'openloris_clutter': .* there is illumination"):
+    with pytest.raises(DataError, match=r"'openloris_clutter': .* only illumination"):
         stream(root, "clutter")
 
 

@@ -133,11 +133,11 @@ def test_the_same_is_asked_for_in_other_words() -> None:
     [
         ({"perturb": ["camera"]}, "makes no difference to a policy without cameras"),
         ({"perturb": ["camera"], "cameras": ["wrist"]}, "add agentview"),
-        ({"perturb": ["wording"]}, "is not given the instruction"),
+        ({"perturb": ["wording"]}, "does not receive the instruction"),
         ({"perturb": ["lihgt"]}, "did you mean 'light'"),
         ({"perturb": ["start"], "perturb_levels": [1.5]}, "must be in 0..1, got 1.5"),
-        ({"perturb": ["start"], "perturb_levels": [0.0]}, "is the matrix itself"),
-        ({"perturb": ["start", "start"]}, "names one twice"),
+        ({"perturb": ["start"], "perturb_levels": [0.0]}, "is the normal evaluation"),
+        ({"perturb": ["start", "start"]}, "holds a value twice"),
         ({"perturb": ["start"], "perturb_episodes": 0}, "perturb_episodes must be at least 1"),
     ],
 )

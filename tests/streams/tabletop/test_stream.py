@@ -33,7 +33,9 @@ def test_a_part_of_a_suite_in_another_order() -> None:
         clframe.stream("tabletop_goal", tasks=["99"])
     with pytest.raises(SettingError, match="There is no order"):
         clframe.stream("tabletop_goal", order="sorted")
-    with pytest.raises(SettingError, match=r"start_noise must be from 0 to 0.1 meters, got 0.5"):
+    with pytest.raises(
+        SettingError, match=r"start_noise must be between 0 and 0.1 meters, got 0.5"
+    ):
         clframe.stream("tabletop_goal", start_noise=0.5)
     with pytest.raises(SettingError, match="horizon must be at most 600"):
         clframe.stream("tabletop_goal", horizon=601)

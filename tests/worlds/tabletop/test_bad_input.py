@@ -265,8 +265,8 @@ def test_own_task_files_that_cannot_be_built(
     [
         ("tabletop_files", {}, "put task files in"),
         ("tabletop_files", {"files": ["nowhere.bddl"]}, "'nowhere.bddl' cannot be read"),
-        ("tabletop_goal", {"files": ["mine.bddl"]}, "files are for stream=tabletop_files"),
-        ("tabletop_generated", {"layout": "common"}, "leave stream.layout out"),
+        ("tabletop_goal", {"files": ["mine.bddl"]}, "use files with stream=tabletop_files"),
+        ("tabletop_generated", {"layout": "common"}, "omit stream.layout"),
     ],
 )
 def test_settings_of_streams(name: str, settings: dict[str, Any], sentence: str) -> None:

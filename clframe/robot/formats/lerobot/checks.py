@@ -1,4 +1,4 @@
-"""Whether the metadata of a LeRobot dataset is what readers rely on."""
+"""Check the metadata of a LeRobot dataset."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _MOST_SIDES, _LARGEST_SIDE = 8, 1 << 24
 
 @contextlib.contextmanager
 def reading(root: Path) -> Iterator[None]:
-    """Name the dataset where its content leads to an error of another kind.
+    """Report any error in a dataset's content as a `DataError` that names the dataset.
 
     Raises:
-        DataError: With the dataset and what went wrong.
+        DataError: The content cannot be read.
     """
     try:
         yield
@@ -39,7 +39,7 @@ def check_features(features: Any, path: Path) -> dict[str, dict[str, Any]]:
     """Return the features of ``info.json``: each has a dtype and a shape.
 
     Raises:
-        DataError: With the first that lacks one.
+        DataError: A feature lacks one.
     """
     if not isinstance(features, dict):
         raise DataError(f"'{path}': 'features' must be an object")
@@ -53,15 +53,15 @@ def check_features(features: Any, path: Path) -> dict[str, dict[str, Any]]:
             raise DataError(f"'{path}': feature '{name}' must have a dtype and a shape")
         for key in ("info", "video_info"):
             if not isinstance(spec.get(key) or {}, dict):
-                raise DataError(f"'{path}': feature '{name}' has a '{key}' that is no object")
+                raise DataError(f"'{path}': feature '{name}' has a '{key}' that is not an object")
     return features
 
 
 def check_rate(value: Any, path: Path) -> float:
-    """Return the frames per second; 0 if it has no entry.
+    """Return the frames per second; 0 if there is no entry.
 
     Raises:
-        DataError: It is no number.
+        DataError: It is not a number.
     """
     if value is None:
         return 0.0
@@ -71,25 +71,27 @@ def check_rate(value: Any, path: Path) -> float:
 
 
 def check_ours(known: Mapping[str, Any], path: Path) -> None:
-    """Refuse a ``clframe.json`` that is not as clframe writes it.
+    """Check that a ``clframe.json`` is as clframe writes it.
 
     Raises:
-        DataError: With the entry.
+        DataError: An entry is not.
     """
     tasks, episodes = known.get("tasks"), known.get("episodes")
     observations = known.get("observations", {})
     if not isinstance(tasks, list) or not all(map(_is_task, tasks)):
-        raise DataError(f"'{path}': 'tasks' must list a name, a language and facts of each")
-    if not isinstance(episodes, list) or not all(_is_episode(one, len(tasks)) for one in episodes):
-        raise DataError(f"'{path}': 'episodes' must list a task, a seed, rows and states of each")
+        raise DataError(f"'{path}': each entry of 'tasks' must have a name, a language and facts")
+    if not isinstance(episodes, list) or not all(
+        _is_episode(episode, len(tasks)) for episode in episodes
+    ):
+        raise DataError(f"'{path}': each of 'episodes' must have a task, a seed, rows and states")
     if not isinstance(observations, dict) or not all(
         isinstance(feature, str) for feature in observations.values()
     ):
-        raise DataError(f"'{path}': 'observations' must name the feature of each")
+        raise DataError(f"'{path}': 'observations' must map each name to a feature")
 
 
 def is_text(value: Any) -> bool:
-    """Whether this is a text that HDF5 can hold."""
+    """Return whether a value is a text that HDF5 can hold."""
     return isinstance(value, str) and "\0" not in value
 
 

@@ -1,4 +1,4 @@
-"""Which feature of a LeRobot data set is which observation of ours."""
+"""Map the features of a LeRobot dataset to our observations."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ ROWS = {
     "successes": "next.success",
     "retries": "retry",
 }
-"""The features of what a demonstration may know of each step."""
+"""The features of a demonstration's optional rows."""
 COUNTERS = ("frame_index", "episode_index", "index", "task_index")
 _SEEN, _IMAGES = "observation.", "observation.images."
 
 
 def feature_of(name: str) -> str:
-    """The feature that an observation becomes.
+    """Return the feature of an observation.
 
     >>> feature_of("agentview_rgb"), feature_of("wrist_depth"), feature_of("state")
     ('observation.images.agentview', 'observation.images.wrist_depth', 'observation.state')
@@ -42,7 +42,7 @@ def feature_of(name: str) -> str:
 
 
 def observation_of(feature: str, spec: dict[str, Any]) -> str | None:
-    """The observation that a feature becomes; None for what is none.
+    """Return the observation of a feature, or None if the feature is not an observation.
 
     >>> observation_of("observation.images.top", {"dtype": "video"})
     'top_rgb'
@@ -58,18 +58,18 @@ def observation_of(feature: str, spec: dict[str, Any]) -> str | None:
 
 
 def is_depth_feature(spec: dict[str, Any]) -> bool:
-    """Whether a feature holds images of distances."""
+    """Return whether a feature holds images of distances."""
     info = {**(spec.get("video_info") or {}), **(spec.get("info") or {})}
     return bool(info.get("is_depth_map") or info.get("video.is_depth_map"))
 
 
 def vector_spec(values: NDArray[Any], names: list[str] | None = None) -> dict[str, Any]:
-    """The entry of a feature of numbers."""
+    """Return the entry of a numeric feature."""
     return {"dtype": values.dtype.name, "shape": [values.shape[1]], "names": names}
 
 
 def image_spec(values: NDArray[Any], video: dict[str, Any] | None) -> dict[str, Any]:
-    """The entry of a feature of images, as files in Parquet or as a video."""
+    """Return the entry of an image feature, stored as files in Parquet or as a video."""
     depth = values.dtype != np.uint8
     spec: dict[str, Any] = {
         "dtype": "image" if video is None else "video",
@@ -84,16 +84,16 @@ def image_spec(values: NDArray[Any], video: dict[str, Any] | None) -> dict[str, 
 
 
 def counter_specs() -> dict[str, dict[str, Any]]:
-    """The features that every data set has."""
-    one: dict[str, Any] = {"shape": [1], "names": None}
+    """Return the features that every dataset has."""
+    scalar: dict[str, Any] = {"shape": [1], "names": None}
     return {
-        "timestamp": {"dtype": "float32", **one},
-        **{name: {"dtype": "int64", **one} for name in COUNTERS},
+        "timestamp": {"dtype": "float32", **scalar},
+        **{name: {"dtype": "int64", **scalar} for name in COUNTERS},
     }
 
 
 def hugging_face_type(spec: dict[str, Any]) -> dict[str, Any]:
-    """How the package ``datasets`` writes a feature's type into a Parquet file."""
+    """Return a feature's type as the package ``datasets`` writes it into Parquet files."""
     if spec["dtype"] == "image":
         return {"_type": "Image"}
     value = {"dtype": spec["dtype"], "_type": "Value"}

@@ -1,4 +1,4 @@
-"""The tables of a LeRobot data set, as its own packages would write them."""
+"""The tables of a LeRobot dataset, as its own packages would write them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from clframe.robot.formats.lerobot.features import hugging_face_type
 
 
 def pyarrow() -> Any:
-    """The package pyarrow.
+    """Return the package pyarrow.
 
     Raises:
         SettingError: It is not installed.
@@ -25,13 +25,13 @@ def pyarrow() -> Any:
         import pyarrow.parquet
     except ModuleNotFoundError as error:
         raise SettingError(
-            "data sets of LeRobot need pyarrow; install it with: pip install 'clframe[lerobot]'"
+            "LeRobot datasets need pyarrow; install it with: pip install 'clframe[lerobot]'"
         ) from error
     return pyarrow
 
 
 def schema(specs: Mapping[str, dict[str, Any]]) -> Any:
-    """The columns of a data set's files; videos have none."""
+    """Return the columns of a dataset's files; videos have none."""
     pa = pyarrow()
     fields = []
     for feature, spec in specs.items():
@@ -46,12 +46,12 @@ def schema(specs: Mapping[str, dict[str, Any]]) -> Any:
             kind = pa.list_(kind, spec["shape"][0])
         fields.append(pa.field(feature, kind))
     described = {field.name: hugging_face_type(specs[field.name]) for field in fields}
-    known = json.dumps({"info": {"features": described}})
-    return pa.schema(fields, metadata={"huggingface": known})
+    metadata = json.dumps({"info": {"features": described}})
+    return pa.schema(fields, metadata={"huggingface": metadata})
 
 
 def table(schema: Any, numbers: Mapping[str, Any], images: Mapping[str, Any]) -> Any:
-    """The rows of an episode: numbers ``[rows, size]`` and images by feature."""
+    """Return an episode's rows as a table: numbers ``[rows, size]`` and images by feature."""
     pa, arrays = pyarrow(), []
     for field in schema:
         if field.name in images:
@@ -67,11 +67,11 @@ def table(schema: Any, numbers: Mapping[str, Any], images: Mapping[str, Any]) ->
 
 
 def tasks(instructions: Sequence[str]) -> Any:
-    """The instructions as pandas would write them: they are the index of the table."""
+    """Return the instructions in pandas' format, as the index of the table."""
     pa = pyarrow()
     column = {"field_name": "task_index", "name": "task_index", "metadata": None}
     index = {"field_name": "task", "name": "task", "metadata": None}
-    known = {
+    metadata = {
         "index_columns": ["task"],
         "column_indexes": [],
         "columns": [
@@ -84,11 +84,11 @@ def tasks(instructions: Sequence[str]) -> Any:
     table = pa.table(
         {"task_index": np.arange(len(instructions)), "task": pa.array(instructions, pa.string())}
     )
-    return table.replace_schema_metadata({"pandas": json.dumps(known)})
+    return table.replace_schema_metadata({"pandas": json.dumps(metadata)})
 
 
 def _files(images: NDArray[Any]) -> Iterable[bytes]:
-    """Each image as the bytes of a file: PNG for colours, TIFF for distances."""
+    """Encode each image as a file: PNG for color, TIFF for distances."""
     from PIL import Image
 
     depth = images.dtype != np.uint8

@@ -1,4 +1,4 @@
-"""Reading a LeRobot data set: ours, or one that LeRobot or others wrote."""
+"""Read a LeRobot dataset that clframe, LeRobot or others wrote."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from clframe.utils.inside import filled, inside
 from clframe.utils.regular import read_json
 
 Resize = Callable[[NDArray[Any]], NDArray[Any]]
-"""Makes an image smaller as it is read."""
-_PLACES = ("episode_index", "tasks", "length", "data/chunk_index", "data/file_index")
+"""Shrinks an image as it is read."""
+_EPISODE_COLUMNS = ("episode_index", "tasks", "length", "data/chunk_index", "data/file_index")
 
 
 @dataclass(frozen=True)
 class Episode:
-    """One episode of a data set: its number, instruction, length, and where its rows are."""
+    """An episode of a dataset: its number, instruction, length and row of ``meta/episodes``."""
 
     index: int
     language: str
@@ -40,13 +40,13 @@ class Episode:
 
 
 class LerobotFolder:
-    """A data set in a folder; nothing but ``meta/`` is read until demonstrations are asked for.
+    """A dataset in a folder; only ``meta/`` is read until demonstrations are requested.
 
     Args:
         root: The folder.
 
     Raises:
-        DataError: It is not a data set of LeRobot, or of another version than v3.
+        DataError: It is not a LeRobot dataset, or not of version 3.
     """
 
     def __init__(self, root: Path) -> None:
@@ -55,58 +55,56 @@ class LerobotFolder:
         version = str(self.info.get("codebase_version", ""))
         if not version.startswith("v3."):
             raise DataError(
-                f"'{root}' is a data set of LeRobot {version or 'without codebase_version'}, not "
-                "v3.0; LeRobot's script convert_dataset_v21_to_v30 converts older ones"
+                f"'{root}' is a LeRobot dataset {version or 'without codebase_version'}, not "
+                "v3.0; convert it with LeRobot's script convert_dataset_v21_to_v30"
             )
         info = root / names.INFO
         self.features = check_features(self.info.get("features") or {}, info)
         self.fps = check_rate(self.info.get("fps"), info)
         if names.ACTION not in self.features or self.fps <= 0:
             absent = "fps" if names.ACTION in self.features else f"feature '{names.ACTION}'"
-            raise DataError(f"'{root / names.INFO}' has no {absent}, so nothing can be learned")
+            raise DataError(f"'{root / names.INFO}' has no {absent}, which training needs")
 
     def _json(self, name: str) -> dict[str, Any]:
         path = self.root / name
         try:
             content = read_json(path)
         except FileNotFoundError as error:
-            raise DataError(
-                f"'{self.root}' is not a data set of LeRobot: it has no {name}"
-            ) from error
+            raise DataError(f"'{self.root}' is not a LeRobot dataset: it has no {name}") from error
         except (OSError, ValueError) as error:
-            raise DataError(f"'{path}' cannot be read: {error}") from error
+            raise DataError(f"cannot read '{path}': {error}") from error
         if not isinstance(content, dict):
             raise DataError(f"'{path}' must be a JSON object")
         return content
 
-    # ------------------------------------------------------------ what there is
+    # ------------------------------------------------------------ metadata
 
     @cached_property
     def ours(self) -> dict[str, Any]:
-        """What we know of a data set that we wrote; empty for those of others."""
+        """What clframe stored about a dataset that it wrote; empty for other datasets."""
         if not (self.root / names.OURS).is_file():
             return {}
-        known = self._json(names.OURS)
-        check_ours(known, self.root / names.OURS)
+        metadata = self._json(names.OURS)
+        check_ours(metadata, self.root / names.OURS)
         # Others may have added or removed episodes since.
         indices = [episode.index for episode in self.episodes]
-        return known if indices == list(range(len(known["episodes"]))) else {}
+        return metadata if indices == list(range(len(metadata["episodes"]))) else {}
 
     @cached_property
     def observations(self) -> dict[str, str]:
-        """The observations and the feature of each."""
-        known = {feature: name for name, feature in self.ours.get("observations", {}).items()}
-        found = {}
+        """The feature of each observation, by the observation's name."""
+        name_of = {feature: name for name, feature in self.ours.get("observations", {}).items()}
+        features = {}
         for feature, spec in self.features.items():
-            name = known.get(feature) or names.observation_of(feature, spec)
+            name = name_of.get(feature) or names.observation_of(feature, spec)
             flat = len(spec["shape"]) == 1 and spec["dtype"] != "string"
             if name is not None and (spec["dtype"] in ("image", "video") or flat):
-                found[name] = feature
-        return found
+                features[name] = feature
+        return features
 
     @cached_property
     def stats(self) -> dict[str, Any]:
-        """The statistics; empty where the data set has none."""
+        """The statistics; empty if the dataset has none."""
         return self._json(names.STATS) if (self.root / names.STATS).is_file() else {}
 
     @cached_property
@@ -119,7 +117,7 @@ class LerobotFolder:
         rows: list[dict[str, Any]] = []
         for path in sorted((self.root / names.EPISODES).glob("*/*.parquet")):
             table = self._table(path)
-            self._require(path, table.column_names, _PLACES)
+            self._require(path, table.column_names, _EPISODE_COLUMNS)
             kept = [name for name in table.column_names if not name.startswith("stats/")]
             rows += table.select(kept).to_pylist()
         if not rows:
@@ -135,11 +133,11 @@ class LerobotFolder:
         ]
 
     def by_task(self) -> dict[str, list[Episode]]:
-        """The episodes of each instruction, in order of appearance."""
-        found: dict[str, list[Episode]] = {}
+        """Return the episodes of each instruction, in order of appearance."""
+        by_instruction: dict[str, list[Episode]] = {}
         for episode in self.episodes:
-            found.setdefault(episode.language, []).append(episode)
-        return found
+            by_instruction.setdefault(episode.language, []).append(episode)
+        return by_instruction
 
     # ------------------------------------------------------------ demonstrations
 
@@ -149,15 +147,15 @@ class LerobotFolder:
         observations: Sequence[str] | None = None,
         resize: Resize | None = None,
     ) -> list[Demonstration]:
-        """The demonstrations of some episodes.
+        """Return the demonstrations of some episodes.
 
         Args:
-            episodes: Which ones.
-            observations: Which observations; None for all.
+            episodes: The episodes to read.
+            observations: Names of the observations to read; None reads all.
             resize: Applied to every image.
 
         Raises:
-            DataError: A file or column is absent, or has another shape than the data set says.
+            DataError: A file or column is missing, or its shape differs from the metadata.
         """
         with reading(self.root):
             return self._read(episodes, observations, resize)
@@ -168,21 +166,21 @@ class LerobotFolder:
         observations: Sequence[str] | None,
         resize: Resize | None,
     ) -> list[Demonstration]:
-        wanted = {
+        feature_of = {
             name: self._feature(name)
             for name in (self.observations if observations is None else observations)
         }
-        columns = [names.ACTION, *wanted.values()]
+        columns = [names.ACTION, *feature_of.values()]
         if observations is None:
             more = (names.SIMULATOR, *names.ROWS.values())
             columns += [
                 name for name in more if len(self.features.get(name, {}).get("shape", ())) == 1
             ]
         stored = [name for name in columns if self.features[name]["dtype"] != "video"]
-        found: dict[int, Demonstration] = {}
-        for path, those in self._by_file(episodes):
-            found |= self._read_file(path, those, stored, wanted, resize)
-        return [found[episode.index] for episode in episodes]
+        demos: dict[int, Demonstration] = {}
+        for path, in_file in self._by_file(episodes):
+            demos |= self._read_file(path, in_file, stored, feature_of, resize)
+        return [demos[episode.index] for episode in episodes]
 
     def _feature(self, name: str) -> str:
         if name not in self.observations:
@@ -205,51 +203,51 @@ class LerobotFolder:
         path: Path,
         episodes: Sequence[Episode],
         columns: Sequence[str],
-        wanted: Mapping[str, str],
+        feature_of: Mapping[str, str],
         resize: Resize | None,
     ) -> dict[int, Demonstration]:
         numbers = [episode.index for episode in episodes]
         table = self._table(
             path, [*columns, "episode_index"], [("episode_index", "in", set(numbers))]
         )
-        which = table["episode_index"].to_numpy()
-        found = {}
+        episode_of = table["episode_index"].to_numpy()
+        demos = {}
         for episode in episodes:
-            place = np.flatnonzero(which == episode.index)
+            positions = np.flatnonzero(episode_of == episode.index)
             where = f"'{path}', episode {episode.index}"
-            if len(place) != episode.length or not episode.length:
+            if len(positions) != episode.length or not episode.length:
                 raise DataError(
-                    f"{where} has {len(place)} rows, but meta/episodes says {episode.length}"
+                    f"{where} has {len(positions)} rows, but meta/episodes says {episode.length}"
                 )
-            part = table.slice(place[0], len(place))
-            seen: Observation = {}
-            for name, feature in wanted.items():
-                seen[name] = self._observed(part, feature, episode, where, resize)
-            actions = self._numbers(part, names.ACTION, where).astype(np.float32)
+            episode_table = table.slice(positions[0], len(positions))
+            observations: Observation = {}
+            for name, feature in feature_of.items():
+                observations[name] = self._observed(episode_table, feature, episode, where, resize)
+            actions = self._numbers(episode_table, names.ACTION, where).astype(np.float32)
             states = np.zeros((0, 0))
             if names.SIMULATOR in columns:
-                states = self._numbers(part, names.SIMULATOR, where)
+                states = self._numbers(episode_table, names.SIMULATOR, where)
             rows = {
-                name: self._numbers(part, feature, where)
+                name: self._numbers(episode_table, feature, where)
                 for name, feature in names.ROWS.items()
                 if feature in columns
             }
-            found[episode.index] = self._known(actions, seen, states, rows, episode)
-        return found
+            demos[episode.index] = self._demonstration(actions, observations, states, rows, episode)
+        return demos
 
-    def _known(
+    def _demonstration(
         self,
         actions: NDArray[np.float32],
-        seen: Observation,
+        observations: Observation,
         states: NDArray[Any],
         rows: Mapping[str, NDArray[Any]],
         episode: Episode,
     ) -> Demonstration:
-        """A demonstration; where we wrote it with its seed, and without what only fills columns."""
-        told = self.ours.get("episodes")
+        """Build a demonstration; of our own datasets, restore its seed and drop padding."""
+        stored = self.ours.get("episodes")
         ours: dict[str, Any] = {"seed": None, "rows": list(rows), "states": states.shape[-1]}
-        if told:
-            ours = told[episode.index]
+        if stored:
+            ours = stored[episode.index]
         kinds = {"executed": np.float32, "rewards": np.float32}
         kept: dict[str, Any] = {}
         for name in ours["rows"]:
@@ -258,7 +256,7 @@ class LerobotFolder:
                 kept[name] = values if name == "executed" else values[:, 0]
         width = ours["states"]
         states = states[:, :width] if width and len(states) else np.zeros((0, 0))
-        return Demonstration(actions, seen, states, ours["seed"], **kept)
+        return Demonstration(actions, observations, states, ours["seed"], **kept)
 
     def _observed(
         self, table: Any, feature: str, episode: Episode, where: str, resize: Resize | None
@@ -291,17 +289,19 @@ class LerobotFolder:
             file_index=int(row[f"{where}/file_index"]),
         )
         spec = self.features[feature]
-        said = {**(spec.get("video_info") or {}), **(spec.get("info") or {})} if depth else None
+        quantisation = (
+            {**(spec.get("video_info") or {}), **(spec.get("info") or {})} if depth else None
+        )
         start = float(row[f"{where}/from_timestamp"])
-        return read_video(path, start, episode.length, self.fps, said)
+        return read_video(path, start, episode.length, self.fps, quantisation)
 
     def _place(self, pattern: Any, **values: object) -> Path:
-        """A file of the dataset that ``info.json`` names by a pattern."""
+        """Return a file of the dataset from a path pattern in ``info.json``."""
         where = f"'{self.root / names.INFO}'"
         return inside(self.root, filled(pattern, where, **values), where)
 
     def _numbers(self, table: Any, feature: str, where: str) -> NDArray[Any]:
-        """A column of numbers as ``[rows, size]``."""
+        """Return a column of numbers as ``[rows, size]``."""
         (size,) = self.features[feature]["shape"]
         column = table[feature].combine_chunks()
         while hasattr(column, "flatten") and _nested(column.type):
@@ -319,19 +319,19 @@ class LerobotFolder:
     def _table(self, path: Path, columns: Sequence[str] | None = None, filters: Any = None) -> Any:
         pa = pyarrow()
         if not path.is_file():
-            raise DataError(f"'{path}' is absent from the data set '{self.root}'")
+            raise DataError(f"'{path}' is missing from the dataset '{self.root}'")
         try:
             if columns is not None:
                 present = pa.parquet.read_schema(path).names
                 self._require(path, present, columns)
-            # One file: read_table would else take folders named key=value for partitions.
+            # One file: read_table would otherwise take folders named key=value for partitions.
             return pa.parquet.read_table(path, columns=columns, filters=filters, partitioning=None)
         except (pa.ArrowException, OSError) as error:
-            raise DataError(f"'{path}' cannot be read as Parquet: {error}") from error
+            raise DataError(f"cannot read '{path}' as Parquet: {error}") from error
 
     @staticmethod
-    def _require(path: Path, present: Sequence[str], wanted: Sequence[str]) -> None:
-        absent = [name for name in wanted if name not in present]
+    def _require(path: Path, present: Sequence[str], columns: Sequence[str]) -> None:
+        absent = [name for name in columns if name not in present]
         if absent:
             raise DataError(f"'{path}' has no column '{absent[0]}', only {', '.join(present)}")
 
@@ -343,7 +343,7 @@ def _nested(kind: Any) -> bool:
 def _decoded(
     entry: Mapping[str, Any] | None, root: Path, depth: bool, spec: dict[str, Any], where: str
 ) -> NDArray[Any]:
-    """An image: of the bytes in the table, or of the file that it names."""
+    """Decode an image from the bytes in the table or from the file it names."""
     entry = entry or {}
     try:
         content = entry.get("bytes")
@@ -353,15 +353,15 @@ def _decoded(
                 return np.asarray(image.convert("RGB"))
             distance = np.asarray(image)
     except OSError as error:
-        raise DataError(f"{where} holds what is no image: {error}") from error
+        raise DataError(f"{where} does not hold an image: {error}") from error
     unit = (spec.get("info") or {}).get("depth_unit")
-    whole = distance.dtype.kind in "iu" if unit is None else unit == "mm"
+    in_millimeters = distance.dtype.kind in "iu" if unit is None else unit == "mm"
     scaled: NDArray[Any] = distance.astype(np.float32)
-    return scaled / np.float32(1000.0) if whole else scaled
+    return scaled / np.float32(1000.0) if in_millimeters else scaled
 
 
 def recordings(root: Path) -> Recordings:
-    """All of a data set: a recording for each task, which others know by its instruction only."""
+    """Return a recording for each task; other people's tasks are known only by instruction."""
     data = LerobotFolder(root)
     facts = {"source": "lerobot", "robot": str(data.info.get("robot_type") or "unknown")}
     facts["fps"] = f"{data.fps:g}"
@@ -374,22 +374,22 @@ def recordings(root: Path) -> Recordings:
         for episode in data.episodes:
             groups[data.ours["episodes"][episode.index]["task"]].append(episode)
         tasks = [
-            (known["name"], known["language"], known["facts"], group)
-            for known, group in zip(data.ours["tasks"], groups, strict=True)
+            (task_facts["name"], task_facts["language"], task_facts["facts"], group)
+            for task_facts, group in zip(data.ours["tasks"], groups, strict=True)
         ]
 
     def load(number: int) -> Recording:
-        name, language, known, episodes = tasks[number]
-        return Recording(name, language, known, data.read(episodes))
+        name, language, task_facts, episodes = tasks[number]
+        return Recording(name, language, task_facts, data.read(episodes))
 
     return Recordings([task[0] for task in tasks], load)
 
 
 def task_name(language: str, number: int) -> str:
-    """A name for a task that has only an instruction.
+    """Return a name for a task that has only an instruction.
 
     >>> task_name("Turn on the stove!", 0), task_name("", 3)
     ('turn_on_the_stove', 'task_3')
     """
-    words = "".join(letter if letter.isalnum() else " " for letter in language.lower()).split()
-    return "_".join(words)[:80] or f"task_{number}"
+    letters = "".join(letter if letter.isalnum() else " " for letter in language.lower()).split()
+    return "_".join(letters)[:80] or f"task_{number}"

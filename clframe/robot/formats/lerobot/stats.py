@@ -1,4 +1,4 @@
-"""Statistics of features, as LeRobot keeps them for episodes and for whole data sets."""
+"""Statistics of features, as LeRobot stores them for episodes and for whole datasets."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Stats = dict[str, NDArray[Any]]
 
 
 def of_numbers(values: NDArray[Any]) -> Stats:
-    """Of the columns of ``[rows, numbers]``."""
+    """Return the statistics of each column of ``[rows, numbers]``."""
     values = values.astype(np.float64)
     quantiles = np.quantile(values, list(QUANTILES.values()), axis=0)
     return {
@@ -27,7 +27,7 @@ def of_numbers(values: NDArray[Any]) -> Stats:
 
 
 def of_images(images: NDArray[np.uint8]) -> Stats:
-    """Of each channel of ``[rows, height, width, 3]``, as numbers in 0..1, from the histograms."""
+    """Return the statistics of each channel of ``[rows, height, width, 3]``, scaled to 0..1."""
     n = images[..., 0].size
     levels = np.arange(256)
     columns: list[Stats] = []
@@ -35,7 +35,7 @@ def of_images(images: NDArray[np.uint8]) -> Stats:
         counts = np.bincount(images[..., channel].ravel(), minlength=256)
         present = np.flatnonzero(counts)
         mean = counts @ levels / n
-        # The smallest level that so large a share of the pixels does not exceed.
+        # The smallest level that this share of the pixels does not exceed.
         ranks = np.ceil(np.array(list(QUANTILES.values())) * n).clip(1)
         quantiles = np.searchsorted(counts.cumsum(), ranks)
         columns.append(
@@ -55,17 +55,17 @@ def of_images(images: NDArray[np.uint8]) -> Stats:
 
 
 def of_depth(images: NDArray[Any]) -> Stats:
-    """Of images of distances ``[rows, height, width]``, in their own unit."""
+    """Return the statistics of depth images ``[rows, height, width]``, in their own unit."""
     stats = of_numbers(images.reshape(-1, 1))
     shaped = {name: values.reshape(1, 1, 1) for name, values in stats.items() if name != "count"}
     return {**shaped, "count": np.array([len(images)])}
 
 
 def together(parts: Sequence[Stats]) -> Stats:
-    """Of several episodes, from those of each.
+    """Combine the statistics of several episodes.
 
-    Exact but for quantiles, which are the episodes' means weighted by their lengths, as LeRobot
-    puts them together.
+    The result is exact except for quantiles, which are averaged over episodes weighted by their
+    lengths, as LeRobot does.
     """
     counts = np.array([part["count"][0] for part in parts], np.float64)
     share = counts / counts.sum()
@@ -86,8 +86,8 @@ def together(parts: Sequence[Stats]) -> Stats:
 
 
 def as_lists(stats: Mapping[str, Stats]) -> dict[str, dict[str, Any]]:
-    """For JSON."""
+    """Convert statistics to lists for JSON."""
     return {
-        feature: {name: values.tolist() for name, values in one.items()}
-        for feature, one in stats.items()
+        feature: {name: values.tolist() for name, values in feature_stats.items()}
+        for feature, feature_stats in stats.items()
     }

@@ -12,15 +12,15 @@ from numpy.typing import NDArray
 from clframe.errors import DataError, SettingError
 
 _QUALITY, _GROUP = "18", "2"
-"""Rate factor of x264 (a lower one is better), and images from one whole one to the next."""
+"""Rate factor of x264 (lower is better), and images between two key frames."""
 _LEVELS = 4095
-"""The largest of 12 bits."""
+"""The largest value of 12 bits."""
 _DEPTH = {"depth_min": 0.01, "depth_max": 10.0, "shift": 3.5, "use_log": True}
-"""How LeRobot turns meters into 12 bits where a data set does not say."""
+"""LeRobot's default mapping from meters to 12 bits, for datasets without their own."""
 
 
 def package() -> Any:
-    """The package av.
+    """Return the package av.
 
     Raises:
         SettingError: It is not installed.
@@ -38,7 +38,7 @@ class VideoWriter:
     """Writes one MP4 file, image by image.
 
     Args:
-        path: Of the file.
+        path: The file.
         fps: Images per second.
         size: Height and width.
 
@@ -49,8 +49,8 @@ class VideoWriter:
     def __init__(self, path: Path, fps: int, size: tuple[int, int]) -> None:
         if size[0] % 2 or size[1] % 2:
             raise DataError(
-                f"images of {size[0]} x {size[1]} pixels cannot be written as mp4, whose sides "
-                "are even; leave --video out to embed them in Parquet"
+                f"cannot write images of {size[0]} x {size[1]} pixels as mp4, which needs even "
+                "sides; omit --video to embed them in Parquet"
             )
         path.parent.mkdir(parents=True, exist_ok=True)
         self.av, self.path, self.fps, self.frames = package(), path, fps, 0
@@ -62,7 +62,7 @@ class VideoWriter:
         self.stream.time_base = Fraction(1, fps)
 
     def add(self, images: NDArray[np.uint8]) -> tuple[float, float]:
-        """Append an episode; returns the seconds at which it begins and ends."""
+        """Append an episode; return the seconds at which it begins and ends."""
         start = self.frames
         for image in images:
             frame = self.av.VideoFrame.from_ndarray(np.ascontiguousarray(image), format="rgb24")
@@ -78,7 +78,7 @@ class VideoWriter:
 
 
 def video_info(fps: int, size: tuple[int, int]) -> dict[str, Any]:
-    """What a data set says of its videos."""
+    """Return a dataset's metadata about its videos."""
     return {
         "video.height": size[0],
         "video.width": size[1],
@@ -94,22 +94,22 @@ def video_info(fps: int, size: tuple[int, int]) -> dict[str, Any]:
 def read_video(
     path: Path, start: float, count: int, fps: float, depth: dict[str, Any] | None = None
 ) -> list[NDArray[Any]]:
-    """The images of an episode.
+    """Return the images of an episode.
 
     Args:
-        path: Of the file.
+        path: The file.
         start: Seconds at which the episode begins.
-        count: How many images it has.
+        count: Number of images.
         fps: Images per second.
-        depth: What the data set says of its quantisation; None for colours.
+        depth: The dataset's quantisation of depth; None for color images.
 
     Raises:
-        DataError: The file is absent or broken, or ends too early.
+        DataError: The file is missing or damaged, or ends too early.
     """
     av = package()
     if not path.is_file():
-        raise DataError(f"the video '{path}' is absent")
-    found: dict[int, NDArray[Any]] = {}
+        raise DataError(f"the video '{path}' does not exist")
+    frames: dict[int, NDArray[Any]] = {}
     try:
         with av.open(str(path)) as container:
             stream = container.streams.video[0]
@@ -121,19 +121,19 @@ def read_video(
                     break
                 if number >= 0:
                     kind = "rgb24" if depth is None else "gray12le"
-                    found[number] = frame.to_ndarray(format=kind)
+                    frames[number] = frame.to_ndarray(format=kind)
     except (av.FFmpegError, IndexError) as error:
-        raise DataError(f"the video '{path}' cannot be read: {error}") from error
-    if len(found) != count:
+        raise DataError(f"cannot read the video '{path}': {error}") from error
+    if len(frames) != count:
         raise DataError(
-            f"the video '{path}' has {len(found)} of the {count} images from second {start:g} on"
+            f"the video '{path}' has {len(frames)} of the {count} images from second {start:g} on"
         )
-    images = [found[number] for number in range(count)]
+    images = [frames[number] for number in range(count)]
     return images if depth is None else [meters(image, depth) for image in images]
 
 
 def meters(levels: NDArray[Any], info: dict[str, Any]) -> NDArray[np.float32]:
-    """Distances of LeRobot's 12-bit levels, spaced evenly in the logarithm or in the distance.
+    """Convert LeRobot's 12-bit levels to meters; they are spaced linearly or logarithmically.
 
     >>> meters(np.array([0, 4095]), {"video.use_log": False})
     array([ 0.01, 10.  ], dtype=float32)

@@ -1,4 +1,4 @@
-"""Writing a LeRobot data set from recordings of one or several tasks."""
+"""Write a LeRobot dataset from recordings of one or several tasks."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from clframe.utils.files import write_json
 
 FPS = 20
 CHUNK, DATA_MB, VIDEO_MB = 1000, 100, 200
-"""Files in a folder, and megabytes after which the next file begins, as LeRobot's defaults."""
+"""Files in a folder, and megabytes after which the next file begins; LeRobot's defaults."""
 
 
 def write(
@@ -31,13 +31,13 @@ def write(
     video: bool = False,
     data_mb: float = DATA_MB,
 ) -> list[str]:
-    """Write a data set, whole or not at all; returns what was left out, a sentence each.
+    """Write a dataset, whole or not at all; return a message for each skipped observation.
 
     Args:
-        folder: That must not be there, or be empty.
-        recordings: One for each task; gone through twice.
+        folder: The folder to create; it must not exist or must be empty.
+        recordings: One for each task; read twice.
         fps: Steps per second.
-        video: Write colour images as MP4, which loses a little, instead of PNG in Parquet.
+        video: Write colour images as lossy MP4 instead of PNG in Parquet.
         data_mb: Megabytes after which the next Parquet file begins.
 
     Raises:
@@ -45,7 +45,7 @@ def write(
     """
     parquet.pyarrow()
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise DataError(f"'{folder}' is there already; remove it, or choose another --out")
+        raise DataError(f"'{folder}' already exists; remove it, or choose another --out")
     partial = folder.with_name(f".{folder.name}.{os.getpid()}.tmp")
     try:
         partial.mkdir(parents=True)
@@ -55,14 +55,14 @@ def write(
             folder.rmdir()
         partial.rename(folder)
     except OSError as error:
-        raise DataError(f"the data set '{folder}' cannot be written: {error.strerror}") from error
+        raise DataError(f"cannot write the dataset '{folder}': {error.strerror}") from error
     finally:
         shutil.rmtree(partial, ignore_errors=True)
     return writer.left_out
 
 
 class _Writer:
-    """One data set as it is written, episode by episode."""
+    """Writes a dataset episode by episode."""
 
     def __init__(
         self,
@@ -76,7 +76,7 @@ class _Writer:
         self.pa = parquet.pyarrow()
         self.left_out: list[str] = []
         self.instructions: list[str] = []
-        self.known: list[str] = []
+        self.row_names: list[str] = []
         self.width = 0
         self.kept, self.specs = self._survey(video)
         self.schema = parquet.schema(self.specs)
@@ -87,11 +87,11 @@ class _Writer:
         self.episodes: list[dict[str, Any]] = []
         self.stats: dict[str, list[stats.Stats]] = {}
 
-    # ------------------------------------------------------------ what there is
+    # ------------------------------------------------------------ survey
 
     def _survey(self, video: bool) -> tuple[dict[str, str], dict[str, dict[str, Any]]]:
-        """Look through all recordings: the observations that are kept, and all features."""
-        shapes, known = Shapes(), set()
+        """Scan all recordings; return the observations to keep and all features."""
+        shapes, rows = Shapes(), set()
         first: Demonstration | None = None
         for recording in self.recordings:
             shapes.add(recording)
@@ -100,9 +100,9 @@ class _Writer:
             for demo in recording.demos:
                 first = first or demo
                 self.width = max(self.width, _state_size(demo))
-                known |= {row for row in ROWS if getattr(demo, row) is not None}
+                rows |= {row for row in ROWS if getattr(demo, row) is not None}
         assert first is not None
-        self.known = [row for row in ROWS if row in known]
+        self.row_names = [row for row in ROWS if row in rows]
         kept = {name: names.feature_of(name) for name in self._kept(first)}
         return kept, self._specs(first, kept, video)
 
@@ -112,9 +112,7 @@ class _Writer:
             if is_image(name, values) or is_depth(name, values) or values.ndim == 2:
                 kept.append(name)
             else:
-                self.left_out.append(
-                    f"obs/{name} is neither a vector nor an image, and is left out"
-                )
+                self.left_out.append(f"obs/{name} is left out: it is neither a vector nor an image")
         return kept
 
     def _specs(
@@ -134,21 +132,21 @@ class _Writer:
         specs[names.ACTION] = names.vector_spec(demo.actions)
         if self.width:
             specs[names.SIMULATOR] = {"dtype": "float64", "shape": [self.width], "names": None}
-        one: dict[str, Any] = {"shape": [1], "names": None}
+        scalar: dict[str, Any] = {"shape": [1], "names": None}
         kinds = {
             "executed": specs[names.ACTION],
-            "rewards": {"dtype": "float32", **one},
-            "successes": {"dtype": "bool", **one},
-            "retries": {"dtype": "bool", **one},
+            "rewards": {"dtype": "float32", **scalar},
+            "successes": {"dtype": "bool", **scalar},
+            "retries": {"dtype": "bool", **scalar},
         }
-        specs |= {names.ROWS[row]: kinds[row] for row in self.known}
-        specs["next.done"] = {"dtype": "bool", **one}
+        specs |= {names.ROWS[row]: kinds[row] for row in self.row_names}
+        specs["next.done"] = {"dtype": "bool", **scalar}
         return {**specs, **names.counter_specs()}
 
     # ------------------------------------------------------------ episodes
 
     def write_all(self) -> None:
-        """All files."""
+        """Write all files."""
         ours: dict[str, Any] = {"observations": self.kept, "tasks": [], "episodes": []}
         for number, recording in enumerate(self.recordings):
             ours["tasks"].append(
@@ -160,13 +158,13 @@ class _Writer:
             )
             for demo in recording.demos:
                 self._write_episode(demo, recording.language)
-                known = [row for row in ROWS if getattr(demo, row) is not None]
+                rows = [row for row in ROWS if getattr(demo, row) is not None]
                 ours["episodes"].append(
                     {
                         "task": number,
                         "seed": demo.seed,
                         "states": _state_size(demo),
-                        "rows": known,
+                        "rows": rows,
                     }
                 )
         self._close_data()
@@ -189,13 +187,15 @@ class _Writer:
         for feature, values in images.items():
             if self.specs[feature]["dtype"] == "video":
                 row |= self._write_video(feature, values)
-        found = {feature: stats.of_numbers(values) for feature, values in numbers.items()}
+        episode_stats = {feature: stats.of_numbers(values) for feature, values in numbers.items()}
         for feature, values in images.items():
-            of = stats.of_images if values.dtype == np.uint8 else stats.of_depth
-            found[feature] = of(values)
-        for feature, one in found.items():
-            self.stats.setdefault(feature, []).append(one)
-            row |= {f"stats/{feature}/{name}": value.tolist() for name, value in one.items()}
+            compute = stats.of_images if values.dtype == np.uint8 else stats.of_depth
+            episode_stats[feature] = compute(values)
+        for feature, feature_stats in episode_stats.items():
+            self.stats.setdefault(feature, []).append(feature_stats)
+            row |= {
+                f"stats/{feature}/{name}": value.tolist() for name, value in feature_stats.items()
+            }
         row |= self._place("meta/episodes", 0)
         self.episodes.append(row)
         self.rows += length
@@ -203,7 +203,7 @@ class _Writer:
     def _columns(
         self, demo: Demonstration, number: int, task: int
     ) -> tuple[dict[str, NDArray[Any]], dict[str, NDArray[Any]]]:
-        """The features of an episode: numbers ``[rows, size]``, and images."""
+        """Return the features of an episode: numbers ``[rows, size]``, and images."""
         length = len(demo)
         numbers: dict[str, NDArray[Any]] = {}
         images: dict[str, NDArray[Any]] = {}
@@ -216,7 +216,7 @@ class _Writer:
             if _state_size(demo):
                 padded[:, : _state_size(demo)] = demo.states
             numbers[names.SIMULATOR] = padded
-        for row in self.known:
+        for row in self.row_names:
             numbers[names.ROWS[row]] = _row(demo, row)
         steps = np.arange(length)
         counters = {
@@ -254,19 +254,19 @@ class _Writer:
             self.videos[feature] = VideoWriter(path, self.fps, values.shape[1:3])
         video = self.videos[feature]
         start, end = video.add(values)
-        place = self._place(f"videos/{feature}", file)
+        row = self._place(f"videos/{feature}", file)
         if video.path.stat().st_size >= VIDEO_MB * 2**20:
             video.close()
             del self.videos[feature]
             self.video_files[feature] += 1
         where = f"videos/{feature}"
-        return place | {f"{where}/from_timestamp": start, f"{where}/to_timestamp": end}
+        return row | {f"{where}/from_timestamp": start, f"{where}/to_timestamp": end}
 
     @staticmethod
-    def _place(what: str, file: int) -> dict[str, int]:
-        return {f"{what}/{name}": value for name, value in _position(file).items()}
+    def _place(prefix: str, file: int) -> dict[str, int]:
+        return {f"{prefix}/{name}": value for name, value in _position(file).items()}
 
-    # ------------------------------------------------------------ what it says of itself
+    # ------------------------------------------------------------ metadata
 
     def _write_meta(self, ours: dict[str, Any]) -> None:
         pa, n = self.pa, len(self.episodes)
@@ -274,8 +274,8 @@ class _Writer:
         path.parent.mkdir(parents=True, exist_ok=True)
         pa.parquet.write_table(pa.Table.from_pylist(self.episodes), path)
         pa.parquet.write_table(parquet.tasks(self.instructions), self.root / names.TASKS)
-        whole = {feature: stats.together(parts) for feature, parts in self.stats.items()}
-        write_json(self.root / names.STATS, stats.as_lists(whole))
+        total = {feature: stats.together(parts) for feature, parts in self.stats.items()}
+        write_json(self.root / names.STATS, stats.as_lists(total))
         write_json(self.root / names.OURS, ours)
         videos = any(spec["dtype"] == "video" for spec in self.specs.values())
         info = {
@@ -301,7 +301,7 @@ def _state_size(demo: Demonstration) -> int:
 
 
 def _row(demo: Demonstration, name: str) -> NDArray[Any]:
-    """What is known of each step, ``[rows, size]``; where it is not, what it most likely was."""
+    """Return an optional row ``[rows, size]``, or its most likely values if it is absent."""
     values: NDArray[Any] | None = getattr(demo, name)
     if values is None:
         last = np.arange(len(demo)) == len(demo) - 1
