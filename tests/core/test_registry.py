@@ -186,7 +186,7 @@ def test_timm_backbones_are_models_by_their_own_name() -> None:
 
 
 def test_models_say_what_they_cannot_take() -> None:
-    with pytest.raises(SettingError, match="takes images"):
+    with pytest.raises(SettingError, match="needs images"):
         build_model(RunConfig(model="cnn"), REGISTRY, toy_stream())
     backbone = {"name": "timm", "backbone": "resnet19"}
     with pytest.raises(SettingError, match="timm has no model 'resnet19'; did you mean 'resnet1"):

@@ -283,7 +283,7 @@ def of_files(
     """
     if not files:
         raise DataError(
-            "stream 'behavior_files' has no activities; set the paths of BDDL files with "
+            "stream 'behavior_files' has no activities; put the paths of BDDL files into "
             "stream.files=[a.bddl,b.bddl]"
         )
     from_files = [_of_file(Path(file)) for file in files]

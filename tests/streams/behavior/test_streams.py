@@ -345,7 +345,7 @@ def test_a_bad_file_is_refused_with_file_line_and_column(
 
 
 def test_files_that_are_not_there_or_alike_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"set the paths of BDDL files with stream.files"):
+    with pytest.raises(DataError, match=r"put the paths of BDDL files into stream.files"):
         clframe.stream("behavior_files")
     with pytest.raises(SettingError, match=r"cannot read 'nowhere.bddl'"):
         clframe.stream("behavior_files", files=["nowhere.bddl"])
