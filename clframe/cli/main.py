@@ -109,10 +109,8 @@ def _of_full_disk(error: OSError) -> int:
     """Report what could not be written, most often the command's own output."""
     if error.filename is None:
         drop(sys.stdout.fileno())  # Python would try to write the rest once more.
-    target = "its output" if error.filename is None else f"'{error.filename}'"
-    print_err(
-        f"clframe: {target} cannot be written: {error.strerror}; free some space and try again"
-    )
+    name = "its output" if error.filename is None else f"'{error.filename}'"
+    print_err(f"clframe: {name} cannot be written: {error.strerror}; free some space and try again")
     return 2
 
 

@@ -134,7 +134,7 @@ def test_eval_names_tasks_that_the_run_does_not_know(
     capsys.readouterr()
     assert main(["eval", str(base / "run")]) == 0
     told = " ".join(capsys.readouterr().err.split())
-    assert "not measured, because the run does not know them: week3" in told
+    assert "not measured, because the run has no such tasks: week3" in told
 
 
 def test_eval_refuses_samples_that_were_learned(

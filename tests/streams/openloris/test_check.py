@@ -24,7 +24,7 @@ def test_a_good_folder(maker: Any, capfd: pytest.CaptureFixture[str]) -> None:
     (row,) = [line for line in lines if line.startswith("clutter") and "complex" in line][:1]
     fields = ["clutter", "3", "(complex)", "train", "7,8,9", "4", "4", "24", "24", "24"]
     assert row.split() == fields
-    assert "instances: 4 of 121; all are of the challenge's edition" in out
+    assert "instances: 4 of 121; all are from the challenge's edition" in out
     (row,) = [line for line in lines if line.startswith("paper_cutter")]
     assert row.split() == ["paper_cutter", "1/4", "72", "01", "02", "04"]
     (row,) = [line for line in lines if line.startswith("mouse")]
