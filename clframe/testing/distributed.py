@@ -147,8 +147,8 @@ def main(arguments: Sequence[str]) -> int:
     """Run a plugin in two processes and store the result of each."""
     folder, name, scenario, *files = arguments
     chosen: Any = scenario
-    how = {"devices": 2, "strategy": "ddp", "accelerator": "cpu"}
-    prepared = prepare_toy(made(name, discover(files)), toy_stream(chosen), **how)
+    trainer = {"devices": 2, "strategy": "ddp", "accelerator": "cpu"}
+    prepared = prepare_toy(made(name, discover(files)), toy_stream(chosen), trainer=trainer)
     result = run(prepared.learner, prepared.stream, "toy")
     weights = {key: value.cpu() for key, value in prepared.learner.state_dict().items()}
     content = {"matrix": result.matrix.values.tolist(), "weights": weights}
