@@ -124,7 +124,7 @@ Meta-World {known["metaworld"]} on MuJoCo {known["mujoco"]}.
 Soft actor-critic learns five of Meta-World's easy tasks one after the other, each for
 {config.learner["steps"]:,} decisions that are held for {config.learner["action_repeat"]} steps
 (`experiment=continual_rl/cw5_small_<method>`). Heads, units, the success criterion and the
-metrics are those of Continual World (Wołczyk et al., 2021); tasks, network and budget are smaller,
+metrics are from Continual World (Wołczyk et al., 2021); tasks, network and budget are smaller,
 critics and temperature start again with each task as well, and the published numbers, for a million
 steps on each of 20 tasks, stand here to compare the order of methods and not their values. *replay*
 clones the old policies on states that they visited, as ClonEx-SAC does (Wolczyk et al., 2022: the
@@ -134,7 +134,7 @@ published row), without its exploration by old policies. *multitask* learns all 
 {table(found)}
 
 *Performance*: mean final success. *Forgetting*: success right after learning minus final success.
-*Forward transfer*: area between the curves of success while learning and those of runs that learn
+*Forward transfer*: area between the success curves of this run and of runs that learn
 one task alone, from scratch and for as long ({seeds_alone(found)}), divided by the area above the
 latter. A method that learns all tasks at once has no value for the last two. A task's success is
 measured on {config.stream["eval_episodes"]} episodes, always the same ones. Minutes are those of

@@ -177,7 +177,7 @@ def page(found: grid.Found, command: str, numbers_file: str) -> str:
 {source}.
 
 The tasks, their order, the success criterion (the goal holds at any of 200 steps) and the metrics
-are those of Continual World (Wołczyk et al., 2021); the learner is another one. There, soft
+are from Continual World (Wołczyk et al., 2021); the learner is another one. There, soft
 actor-critic learns each task from a million steps of its own; here its network (four layers of 256
 units, leaky after a first layer that is normalised; a head for each task, which the rest is not
 told) clones demonstrations. So the published numbers, of CW20, are next to ours to compare the
@@ -190,7 +190,7 @@ seeds.
 {table(found)}
 
 *Performance*: mean final success. *Forgetting*: success right after learning minus final success.
-*Forward transfer*: area between the curves of success while learning and those of runs that learn
+*Forward transfer*: area between the success curves of this run and of runs that learn
 one task alone, from scratch and for as long, divided by the area above the latter. A method that
 learns all tasks at once has no value for the last two.
 

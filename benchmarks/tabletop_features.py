@@ -23,9 +23,9 @@ import torch
 from torch import Tensor, nn
 
 from clframe.data.observations import TASK, ObservationLayout
-from clframe.models.libero import libero_policy
 from clframe.models.libero.augment import Augment
 from clframe.models.libero.frozen_reader import WEIGHTS, FrozenEncoder
+from clframe.models.libero_policies import libero_policy
 from clframe.robot.demonstrations import read
 from clframe.worlds.tabletop.observation import HAND_SIZE, OBJECT_SIZE, suite_layout
 

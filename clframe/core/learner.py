@@ -102,7 +102,7 @@ class Learner(LightningModule):
         units = torch.zeros(len(stream.tasks) + 1, stream.n_outputs, dtype=torch.bool)
         for task in stream.tasks:
             units[task.index, list(task.outputs)] = True
-        # Task -1 finds the last row: samples of no task in particular, with all outputs open.
+        # Task -1 finds the last row: samples without a task, with all outputs open.
         units[-1] = True
         self.register_buffer("inactive_of_task", ~units, persistent=False)
         self.register_buffer("inactive", torch.zeros(stream.n_outputs, dtype=torch.bool))
@@ -262,10 +262,10 @@ class Learner(LightningModule):
             step_log.log(self, name, value, arguments)
 
     def log_media(self, name: str, value: Any, caption: str = "") -> None:
-        """Send an image, a video, a table or a text to every logger that takes such.
+        """Send an image, a video, a table or a text to every logger that accepts media.
 
-        It is kept as a file below ``media/`` in the run folder; a logger that takes numbers alone
-        goes without, which is said once.
+        The file is kept below ``media/`` in the run folder. Loggers that accept only numbers skip
+        media and warn once.
 
         Args:
             name: What loggers call it, such as ``my_plugin/prototypes``.

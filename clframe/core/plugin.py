@@ -81,9 +81,9 @@ class Plugin:
     capabilities: Capabilities = Capabilities()
     """What the plugin needs and can do; an instance may replace its own in ``__init__``."""
     metric_info: ClassVar[Sequence[MetricFacts]] = ()
-    """What the numbers are that the hook ``metrics`` returns: their direction, unit and formula, as
-    ``clframe.metrics.MetricInfo("family.name", higher_is_better=False)``. One of which nothing is
-    said is taken as better when higher."""
+    """Direction, unit and formula of the numbers that the hook ``metrics`` returns, as
+    ``clframe.metrics.MetricInfo("family.name", higher_is_better=False)``. Without an entry, higher
+    is better."""
     state: ClassVar[Sequence[str]] = ()
     """Names of attributes that make up the plugin's state (tensors, modules, optimizers, plain
     values and lists, dicts of those): all that changes from step to step, from epoch to epoch or

@@ -25,7 +25,7 @@ class Budget:
         batch_size: Samples per step.
         drop_last: Leave out an epoch's last batch when it is smaller.
         batches_per_epoch: Batches per epoch at most; None for all.
-        shuffle: Draw the order of an epoch's samples by lot, or take that of the data.
+        shuffle: Draw a random order of samples for each epoch, or use the order of the data.
 
     Example:
         >>> Budget(epochs=None, steps=100, batch_size=32).steps
@@ -40,7 +40,7 @@ class Budget:
     shuffle: bool = True
 
     def times(self, factor: int) -> Budget:
-        """The same with so many times the steps; epochs stay, since they grow with the data."""
+        """Multiply the steps. Epochs stay, because they grow with the data."""
         return dataclasses.replace(self, steps=None if self.steps is None else self.steps * factor)
 
 
@@ -60,7 +60,7 @@ class TrainerSettings:
         max_steps: Optimizer steps per experience; None for no limit other than ``max_epochs``.
         passes: 1 learns online: every sample is seen once, in the order that the stream gives; None
             goes by ``max_epochs`` and ``max_steps``.
-        shuffle: Draw the order of the samples of an experience by lot for each epoch. None does so
+        shuffle: Draw a random order of an experience's samples for each epoch. None does so
             unless ``passes=1``.
         step_cost: Online, the stream does not wait: batches that it gives while one is learned, so
             that with 2 every other batch is missed (Ghunaim et al., "Real-Time Evaluation in Online

@@ -12,11 +12,7 @@ from __future__ import annotations
 import importlib
 from types import ModuleType
 
-from clframe.metrics.continual_metrics import continual
-from clframe.metrics.continual_world_metrics import continual_world
-from clframe.metrics.info import MetricInfo, metric
-from clframe.metrics.libero_metrics import libero
-from clframe.metrics.matrix import (
+from clframe.metrics.accuracy_transfer import (
     average_over_run,
     forgetting,
     gem,
@@ -26,6 +22,10 @@ from clframe.metrics.matrix import (
     openloris,
     stability_plasticity,
 )
+from clframe.metrics.continual_metrics import continual
+from clframe.metrics.continual_world_metrics import continual_world
+from clframe.metrics.info import MetricInfo, metric
+from clframe.metrics.libero_metrics import libero
 from clframe.metrics.measured_metrics import classes, cost, online, plasticity, predictions
 from clframe.metrics.robustness_metrics import robustness
 

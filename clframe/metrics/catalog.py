@@ -7,10 +7,10 @@ use performance scaled to 1..101.
 from __future__ import annotations
 
 from clframe.metrics import (
+    accuracy_transfer,
     continual_metrics,
     continual_world_metrics,
     libero_metrics,
-    matrix,
     measured_metrics,
     robustness_metrics,
 )
@@ -25,7 +25,7 @@ from clframe.metrics.l2 import (
 )
 
 _MODULES = (
-    matrix,
+    accuracy_transfer,
     libero_metrics,
     continual_world_metrics,
     robustness_metrics,

@@ -18,12 +18,12 @@ from clframe.checkpoint.checkpointer import CheckpointSettings
 from clframe.core.stream import Experience, Stream, Task
 from clframe.data.observations import TASK, ObservationLayout
 from clframe.errors import SettingError
-from clframe.models.libero import libero_policy
 from clframe.models.libero.augment import Augment
 from clframe.models.libero.film_resnet import FiLM, SpatialSoftmax
 from clframe.models.libero.policy import SequencePolicy
 from clframe.models.libero.temporal import TemporalTransformer
 from clframe.models.libero.transformer import Transformer, time_code
+from clframe.models.libero_policies import libero_policy
 from clframe.robot.stream import ImitationStream
 from clframe.run import run
 from clframe.runs.folder import RunFolder
