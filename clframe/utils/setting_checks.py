@@ -3,9 +3,8 @@
 The keyword arguments of a factory (a plugin class, a stream function, ...) are its settings: their
 names, types and defaults are the single source for configs, checks and the listing.
 
-Settings that several factories share are the fields of a frozen dataclass. A parameter with such
-a default (``imitation: ImitationSettings = ImitationSettings(horizon=40)``) stands for its fields:
-users set each by its name, and :func:`pack` makes the dataclass.
+Settings that several factories share are a frozen dataclass. A parameter with one as its default
+stands for its fields: users set each by its name, and :func:`pack` makes the dataclass.
 """
 
 from __future__ import annotations
