@@ -197,7 +197,7 @@ class _Manager(pluggy.PluginManager):
     """pluggy's, which looks at each attribute of each plugin; ours once at those of a class."""
 
     def parse_hookimpl_opts(self, plugin: object, name: str) -> Any:
-        """What the mark of a hook says; None of anything else."""
+        """Return a hook's marker, or None if the attribute is not a hook."""
         kind: Any = type(plugin)
         return super().parse_hookimpl_opts(plugin, name) if name in _marked(kind) else None
 

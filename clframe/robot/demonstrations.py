@@ -287,7 +287,7 @@ def _read_one(group: Any, where: str, names: Sequence[str] | None, after: bool) 
     }
     if after:
         if len(actions) < 2:
-            raise DataError(f"{where} has only one step, and no observation from before it")
+            raise DataError(f"{where} has only one step and no observation before it")
         actions, states = actions[1:], states[1:]
         observations = {name: values[:-1] for name, values in observations.items()}
         rows = {name: None if values is None else values[1:] for name, values in rows.items()}

@@ -380,7 +380,7 @@ def add_streams(registry: Registry) -> None:
         solved = functools.partial(corpus.solved, group)
         add(name, group, solved, f"{corpus.CORPORA[group]}'s activities that the planner solves")
     for name, factory, summary in (
-        ("behavior_generated", of_generator, "household activities generated without end"),
+        ("behavior_generated", of_generator, "an endless stream of generated household activities"),
         ("behavior_files", of_files, "household activities of your own BDDL files"),
     ):
         registry.add("stream", name, factory, summary, family="behavior")
