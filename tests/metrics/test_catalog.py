@@ -41,7 +41,7 @@ def measured_families() -> dict[str, dict[str, Any]]:
 
 def test_the_catalog_lists_exactly_what_the_functions_return() -> None:
     result: set[str] = set()
-    for family, values in metrics.accuracy_transfer(np.eye(3), np.zeros(3), np.ones(3)).items():
+    for family, values in metrics.matrix_metrics(np.eye(3), np.zeros(3), np.ones(3)).items():
         result |= scalars(family, values)
     result |= scalars("libero", metrics.libero(np.zeros((2, 2, 3))))
     result |= scalars("continual_world", metrics.continual_world(np.eye(3)))
@@ -91,7 +91,7 @@ def test_values_stay_in_their_range() -> None:
     generator = np.random.default_rng(0)
     for _ in range(50):
         matrix = generator.random((5, 5))
-        result = metrics.accuracy_transfer(matrix, generator.random(5), generator.random(5))
+        result = metrics.matrix_metrics(matrix, generator.random(5), generator.random(5))
         result["libero"] = metrics.libero(generator.random((4, 4, 6)))
         curves = generator.random((2, 4, 6)).tolist()
         result["continual_world"] = metrics.continual_world(

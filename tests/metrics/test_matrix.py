@@ -95,7 +95,7 @@ def test_stability_and_plasticity_zero_gives_zero_tradeoff() -> None:
 
 
 def test_one_task() -> None:
-    result = metrics.accuracy_transfer([[0.7]], b=[0.1], joint=[0.8])
+    result = metrics.matrix_metrics([[0.7]], b=[0.1], joint=[0.8])
     assert result["openloris"] == {"accuracy": 0.7, "bwt": None, "fwt": None, "overall": 0.7}
     assert result["gem"] == {"acc": 0.7, "bwt": None, "fwt": None}
     assert result["forgetting"]["best_minus_last"] is None

@@ -175,7 +175,7 @@ def test_a_forked_run_is_verified_and_outlives_its_parent(study: Path, tmp_path:
     shutil.rmtree(copies / "order1")
     gone = {finding.what: finding for finding in verify(child)}
     assert all(finding.good for finding in gone.values())
-    assert f"'../order1' is not there; the state {sha[:12]}" in gone["parent"].words
+    assert f"'../order1' is missing; the state {sha[:12]}" in gone["parent"].words
 
 
 def test_compare_and_report_show_the_tree(study: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -389,4 +389,4 @@ def test_a_package_that_is_absent_is_named(
 def test_nothing_is_written_over(small: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["demos", "export", "stream=point_robot", "n=1", f"data_dir={small.parent}"]
     assert main([*words, "--to", "lerobot", "--out", str(small)]) == 2
-    assert "is there already" in capsys.readouterr().err
+    assert "already exists" in capsys.readouterr().err
