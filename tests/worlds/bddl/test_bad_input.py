@@ -94,7 +94,7 @@ CASES = {
     "names without type": (edited("- table)", "-)"), 3, 39, "followed by"),
     "formula in init": (edited("(ontop cup_1 table_1)", "(or)"), 4, 10, "atoms and negated"),
     "contradictory init": (
-        edited("(:init", "(:init (not (ontop cup_1 table_1))"), 4, 38, "must both hold and not hold",
+        edited("(:init", "(:init (not (ontop cup_1 table_1))"), 4, 38, "both hold and not hold",
     ),
     "not of two": (edited("(cooked ?c)", "(not (cooked ?c) (hot ?c))"), 5, 57, "2 operands"),
     "imply of one": (edited("(cooked ?c)", "(imply (cooked ?c))"), 5, 57, "1 operands"),
