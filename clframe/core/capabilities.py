@@ -45,7 +45,7 @@ class Capabilities:
             run cannot be forked into another order (``clframe fork``).
         task_gated: Units of the model are gated by task, so one pass cannot serve several tasks.
         frozen_features: The features do not change after the first experiences.
-        evaluator: The plugin measures and changes nothing that is learned. It is chosen besides a
+        evaluator: The plugin measures and changes nothing that is learned. It is chosen with a
             method (``strategy=er+plasticity``) and is not part of the strategy's name in reports.
         attachable: Whether the method can act inside another trainer (:func:`clframe.attach`):
             True, the reason why not as the second half of a sentence ("it ..."), or None to decide
